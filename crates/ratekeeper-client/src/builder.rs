@@ -39,7 +39,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the token that the server was given as `--auth-token`.
+    /// Sets the token that the server was given as `--auth-token`; to refund, debit or reset, that of `--admin-token`, which is
+    /// also good for asking.
     pub fn auth_token(mut self, token: impl Into<String>) -> Self {
         self.0.token = Some(token.into());
         self

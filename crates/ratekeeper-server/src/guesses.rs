@@ -21,7 +21,7 @@ use http::HeaderValue;
 use tokio::time::sleep;
 
 use crate::net::AuthState;
-use crate::secret::{Role, Tokens, bearer};
+use crate::secret::{LiveTokens, Role, ShownRole, bearer};
 use crate::watch::{LogThrottle, TransportMetrics};
 
 /// Addresses share this many counters. A shared counter slows a stranger, so there are many; and so few that counting
@@ -89,8 +89,8 @@ impl GuessLimiter {
 /// The rank of the token for the metrics; all tokens of higher rank open those too.
 const METRICS: u8 = 1;
 
-fn rank(role: Role) -> u8 {
-    match role {
+fn rank(shown: ShownRole) -> u8 {
+    match shown.role {
         Role::Client => 2,
         Role::Admin => 3,
     }
@@ -100,7 +100,7 @@ fn rank(role: Role) -> u8 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenCheck<'a> {
     /// The tokens that are valid.
-    pub(crate) tokens: &'a Tokens,
+    pub(crate) tokens: &'a LiveTokens,
     /// Which addresses have failed lately.
     pub(crate) guesses: &'a GuessLimiter,
     /// Where failures are counted.
@@ -113,7 +113,7 @@ pub(crate) struct TokenCheck<'a> {
 
 impl TokenCheck<'_> {
     /// Returns the role of the token in a field `authorization`, if it is valid. Waits first if need be.
-    pub(crate) async fn role_of(self, authorization: Option<&HeaderValue>) -> Option<Role> {
+    pub(crate) async fn role_of(self, authorization: Option<&HeaderValue>) -> Option<ShownRole> {
         let token = bearer(authorization)?;
         // Without a token to know, nothing is guessed.
         if !self.tokens.can_be_shown() {
@@ -163,7 +163,7 @@ impl TokenCheck<'_> {
     }
 
     /// Returns the role of this token, if it is valid; counts a failure if not.
-    pub(crate) fn role(self, token: &[u8]) -> Option<Role> {
+    pub(crate) fn role(self, token: &[u8]) -> Option<ShownRole> {
         // Without a token to know, nothing is guessed.
         if !self.tokens.can_be_shown() {
             return None;

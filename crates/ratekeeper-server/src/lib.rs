@@ -23,7 +23,7 @@
 //! # Layout, from the ground up
 //!
 //! ```text
-//! secret       tokens                                     watcher    files that are looked at again
+//! secret       tokens, and the files that hold them       watcher    files that are looked at again
 //! error        why a server cannot start                  files      files that it writes
 //! request      what a client asks, whichever wire carried it
 //! settings     what a server is started with
@@ -33,7 +33,9 @@
 //! config       the configuration file, its values, and its reload
 //! rls          descriptors, rules and answers of Envoy's protocol
 //! guesses      tokens that are guessed, slowly            engine     the keeper, and all that is around it
+//! token_reload tokens that are exchanged
 //! responder    requests to answers, once for all wires    snapshot, store_check   the engine's state and store
+//! console      what there is to look at, and its history
 //! stream       sockets, buffers and batches of protocols that are streams
 //! transport    RESP, HTTP, gRPC and MessagePack: bytes to requests, answers to bytes
 //! statsd       counters that are sent                     xds        rules that a control plane pushes
@@ -43,6 +45,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod console;
 mod engine;
 mod error;
 mod files;
@@ -64,6 +67,8 @@ mod snapshot;
 mod statsd;
 mod store_check;
 mod stream;
+mod token_files;
+mod token_reload;
 mod trace_parent;
 mod transport;
 mod watch;
@@ -75,7 +80,7 @@ pub use error::ServerError;
 pub use otel::Tracer;
 pub use record::Recorder;
 pub use request::{QuotaBounds, RequestLimits, WrongDefault};
-pub use secret::{Secret, Tokens};
+pub use secret::{Secret, TokenClash, Tokens};
 pub use server::{ProcessSignals, Server, serve};
 pub use settings::{
     Bind, BindError, ConnectionAge, GrpcTls, OtlpSettings, PrometheusEndpoint, RecordSettings, RecordedKeys,
@@ -85,6 +90,7 @@ pub use settings::{
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use statsd::StatsdSender;
 pub use store_check::{check_store, close_store};
-pub use watch::{FrontCounts, ReloadCounts, SnapshotCounts};
+pub use token_files::TokenFiles;
+pub use watch::{EventKind, EventLevel, EventLog, FrontCounts, ReloadCounts, SnapshotCounts};
 pub use watcher::FileWatcher;
 pub use xds::XdsClient;

@@ -13,8 +13,8 @@ use crate::net::Connection;
 use crate::otel::note_ruling;
 use crate::request::{RequestError, RequestLimits, RequestedCharge, RequestedLimits, WireRequest};
 use crate::rls::{RateLimitService, RlsAnswer, RlsCode, RlsError, RlsRequest};
-use crate::secret::{Admin, NotAdmin, Role, Tokens};
-use crate::watch::TransportMetrics;
+use crate::secret::{Admin, AdminRight, LiveTokens, ShownRole};
+use crate::watch::{AskedRequest, TransportMetrics};
 
 /// What one transport on one event loop answers with: the engine, its counters, and the tokens of the server.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Responder {
     transport: &'static str,
     engine: Arc<Engine>,
     metrics: Arc<TransportMetrics>,
-    tokens: Tokens,
+    tokens: LiveTokens,
 }
 
 /// The answer to a request, which each wire writes its own way.
@@ -40,7 +40,7 @@ pub(crate) enum WireAnswer {
 
 impl Responder {
     /// Returns what a transport of this name answers with on one event loop.
-    pub(crate) fn new(transport: &'static str, engine: Arc<Engine>, tokens: Tokens) -> Self {
+    pub(crate) fn new(transport: &'static str, engine: Arc<Engine>, tokens: LiveTokens) -> Self {
         let metrics = engine.metrics().transport(transport);
         Responder { transport, engine, metrics, tokens }
     }
@@ -61,7 +61,7 @@ impl Responder {
     }
 
     /// Returns the tokens of the server.
-    pub(crate) fn tokens(&self) -> &Tokens {
+    pub(crate) fn tokens(&self) -> &LiveTokens {
         &self.tokens
     }
 
@@ -81,9 +81,9 @@ impl Responder {
         }
     }
 
-    /// Checks that a client in this role is an administrator.
-    pub(crate) fn admin(&self, role: Option<Role>) -> Result<Admin, RequestError> {
-        Ok(NotAdmin::check(&self.tokens, role)?)
+    /// Returns whether a client that has shown a token of this role is an administrator.
+    pub(crate) fn right(&self, shown: Option<ShownRole>, is_local: bool) -> AdminRight {
+        self.tokens.admin(shown, is_local)
     }
 
     /// Answers a request, and counts the decision. Errors are counted by the wire, which also knows of mistakes that
@@ -104,7 +104,7 @@ impl Responder {
                 let attempt = keeper.acquire(charge.key, charge.limits.held_to(), charge.amounts);
                 // One wait for both: it is inlined then.
                 let ruling = if charge.tells_each { attempt.each() } else { attempt }.await?;
-                self.metrics.took(charge.key, &ruling, began.elapsed());
+                self.metrics.took(charge.key, charge.amounts.cost().get(), &ruling, began);
                 note_ruling(&ruling);
                 return Ok(WireAnswer::Ruling(ruling));
             }
@@ -114,11 +114,11 @@ impl Responder {
             WireRequest::Peek(charge) => {
                 keeper.peek(charge.key, charge.limits.held_to(), charge.amounts).await?
             }
-            WireRequest::Refund(charge, charged) => {
+            WireRequest::Refund(charge, charged, Admin { .. }) => {
                 keeper.refund(charge.key, charge.limits.held_to(), charge.amounts, *charged).await?
             }
             // Boxed: what is kept across these waits would otherwise enlarge every other request.
-            WireRequest::Debit(charge) => return Box::pin(self.debit(charge, began)).await,
+            WireRequest::Debit(charge, Admin { .. }) => return Box::pin(self.debit(charge, began)).await,
             WireRequest::Hold(charge, lease) => return Box::pin(self.hold(charge, *lease, began)).await,
             WireRequest::Settle(hold, amounts) => {
                 let settled = Box::pin(async { keeper.settle(hold.key, hold.id, *amounts).await });
@@ -132,7 +132,7 @@ impl Responder {
                 let extended = Box::pin(async { keeper.extend(hold.key, hold.id, *lease).await });
                 return self.changed(extended.await, began);
             }
-            WireRequest::Reset(key, limits) => {
+            WireRequest::Reset(key, limits, Admin { .. }) => {
                 return Ok(WireAnswer::Forgotten(self.reset(*key, limits).await?));
             }
             WireRequest::Forget(prefix, Admin { .. }) => {
@@ -160,8 +160,8 @@ impl Responder {
         deadline: Option<Duration>,
     ) -> Result<RlsAnswer, RlsError> {
         let began = Instant::now();
-        let refused = |key: &[u8]| self.metrics.denied(key);
-        let answered = service.answer(self.engine.keeper(), request, deadline, refused).await;
+        let asked = |asked: AskedRequest<'_>| self.metrics.asked(asked, began);
+        let answered = service.answer(self.engine.keeper(), request, deadline, asked).await;
         match &answered {
             Ok(answer) => self.metrics.judged(answer.overall == RlsCode::Ok, began.elapsed()),
             Err(_) => self.metrics.not_judged(),
@@ -195,7 +195,7 @@ impl Responder {
         let attempt = keeper.hold(charge.key, charge.limits.held_to(), charge.amounts).lease(lease);
         let hold = attempt.await.map_err(not_supported)?;
         let ruling = hold.ruling().clone();
-        self.metrics.took(charge.key, &ruling, began.elapsed());
+        self.metrics.took(charge.key, charge.amounts.cost().get(), &ruling, began);
         note_ruling(&ruling);
         // The client ends it by its id, or its lease does.
         Ok(WireAnswer::Held(ruling, hold.leave()))

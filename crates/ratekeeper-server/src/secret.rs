@@ -1,7 +1,9 @@
 //! Tokens that clients must show, and the role that each of them gives.
 
 use std::fmt;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::HeaderValue;
 
 /// A token, compared in a time that does not depend on how much of a guess is right.
@@ -26,6 +28,11 @@ impl Secret {
         difference == 0
     }
 
+    /// Returns the text, to be sent to a server.
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Returns true if it is the same text as another.
     #[must_use]
     pub fn is_same_as(&self, other: &Secret) -> bool {
@@ -44,10 +51,13 @@ pub(crate) fn bearer(authorization: Option<&HeaderValue>) -> Option<&[u8]> {
 pub struct Tokens {
     /// Required for everything but the probes, if set.
     pub auth: Option<Secret>,
-    /// Required for what only an administrator may do; also valid wherever the first is.
+    /// Required for what only an administrator may do; also valid wherever the first is. Without it that can be done from
+    /// this machine only.
     pub admin: Option<Secret>,
     /// Required for the metrics, if set; valid nowhere else.
     pub metrics: Option<Secret>,
+    /// Whether anybody may read the metrics, also where a token is required for everything else.
+    pub open_metrics: bool,
 }
 
 /// What the bearer of a token may do.
@@ -55,8 +65,17 @@ pub struct Tokens {
 pub(crate) enum Role {
     /// Ask for decisions.
     Client,
-    /// Ask for decisions, and forget many keys at once.
+    /// Ask for decisions, and change what keys have used.
     Admin,
+}
+
+/// The role of a token that was shown, and when it was valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShownRole {
+    /// The role.
+    pub(crate) role: Role,
+    /// How often the tokens had been exchanged.
+    generation: u64,
 }
 
 impl Tokens {
@@ -66,12 +85,12 @@ impl Tokens {
     }
 
     /// Returns true if there is a token that a client can show, required or not.
-    pub(crate) fn can_be_shown(&self) -> bool {
+    fn can_be_shown(&self) -> bool {
         self.auth.is_some() || self.admin.is_some()
     }
 
     /// Returns the role of this token; `None` if it is not valid.
-    pub(crate) fn role(&self, token: &[u8]) -> Option<Role> {
+    fn role(&self, token: &[u8]) -> Option<Role> {
         // Both are always compared, so that the time does not tell which one a guess comes close to.
         let is_client = self.auth.as_ref().is_some_and(|secret| secret.matches(token));
         let is_admin = self.admin.as_ref().is_some_and(|secret| secret.matches(token));
@@ -83,41 +102,137 @@ impl Tokens {
     }
 
     /// Returns true if anybody may read the metrics.
+    fn are_metrics_open(&self) -> bool {
+        self.open_metrics || self.auth.is_none() && self.metrics.is_none()
+    }
+
+    /// Returns true if the bearer of this token may read the metrics.
+    fn opens_metrics(&self, token: &[u8]) -> bool {
+        let is_theirs = self.metrics.as_ref().is_some_and(|secret| secret.matches(token));
+        is_theirs | self.role(token).is_some()
+    }
+
+    /// Returns the two tokens that are the same, if any are: by name, and with what would follow.
+    pub fn clash(&self) -> Option<TokenClash> {
+        let pairs = [
+            (&self.admin, "admin", &self.auth, "auth", "every client could forget every key"),
+            (&self.metrics, "metrics", &self.auth, "auth", "a reader of metrics could send requests"),
+            (&self.metrics, "metrics", &self.admin, "admin", "a reader of metrics could forget keys"),
+        ];
+        let is_same = |one: &Option<Secret>, other: &Option<Secret>| match (one, other) {
+            (Some(one), Some(other)) => one.is_same_as(other),
+            _ => false,
+        };
+        let found = pairs.into_iter().find(|(one, _, other, ..)| is_same(one, other));
+        found.map(|(_, token, _, other, consequence)| TokenClash { token, other, consequence })
+    }
+}
+
+/// Two tokens that are the same and must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenClash {
+    /// One of them: `admin` or `metrics`.
+    pub token: &'static str,
+    other: &'static str,
+    consequence: &'static str,
+}
+
+impl fmt::Display for TokenClash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TokenClash { other, consequence, .. } = self;
+        write!(f, "the same as the {other} token, so {consequence}; choose another")
+    }
+}
+
+/// The tokens in force. They are exchanged as a whole, while requests go on. Clones are handles of the same tokens.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LiveTokens(Arc<ArcSwap<TokenGeneration>>);
+
+#[derive(Debug, Default)]
+struct TokenGeneration {
+    tokens: Tokens,
+    number: u64,
+}
+
+impl LiveTokens {
+    /// Returns these tokens, in force.
+    pub(crate) fn new(tokens: Tokens) -> Self {
+        LiveTokens(Arc::new(ArcSwap::from_pointee(TokenGeneration { tokens, number: 0 })))
+    }
+
+    /// Puts other tokens in force. Connections that have shown one of the old ones may go on to ask; what only an
+    /// administrator may do needs the new one.
+    pub(crate) fn replace(&self, tokens: Tokens) {
+        let number = self.0.load().number + 1;
+        self.0.store(Arc::new(TokenGeneration { tokens, number }));
+    }
+
+    /// Returns the tokens in force.
+    pub(crate) fn tokens(&self) -> Tokens {
+        self.0.load().tokens.clone()
+    }
+
+    /// Returns true if a client must show a token before it is answered.
+    pub(crate) fn are_needed(&self) -> bool {
+        self.0.load().tokens.are_needed()
+    }
+
+    /// Returns true if there is a token that a client can show, required or not.
+    pub(crate) fn can_be_shown(&self) -> bool {
+        self.0.load().tokens.can_be_shown()
+    }
+
+    /// Returns the role of this token; `None` if it is not valid.
+    pub(crate) fn role(&self, token: &[u8]) -> Option<ShownRole> {
+        let live = self.0.load();
+        live.tokens.role(token).map(|role| ShownRole { role, generation: live.number })
+    }
+
+    /// Returns true if anybody may read the metrics.
     pub(crate) fn are_metrics_open(&self) -> bool {
-        self.auth.is_none() && self.metrics.is_none()
+        self.0.load().tokens.are_metrics_open()
     }
 
     /// Returns true if the bearer of this token may read the metrics.
     pub(crate) fn opens_metrics(&self, token: &[u8]) -> bool {
-        let is_theirs = self.metrics.as_ref().is_some_and(|secret| secret.matches(token));
-        is_theirs | self.role(token).is_some()
+        self.0.load().tokens.opens_metrics(token)
     }
-}
 
-/// Why a client may not do what only an administrator may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotAdmin {
-    /// The server has no admin token, so nobody may.
-    TurnedOff,
-    /// The client has shown no valid token.
-    Unknown,
-    /// The client's token is valid, and not the administrator's.
-    Forbidden,
-}
-
-impl NotAdmin {
-    /// Checks that a client in this role is an administrator.
-    pub(crate) fn check(tokens: &Tokens, role: Option<Role>) -> Result<Admin, NotAdmin> {
-        match role {
-            _ if tokens.admin.is_none() => Err(NotAdmin::TurnedOff),
-            Some(Role::Admin) => Ok(Admin(())),
-            Some(Role::Client) => Err(NotAdmin::Forbidden),
+    /// Returns whether a client that has shown a token of this role is an administrator. Without an admin token those on
+    /// this machine are.
+    pub(crate) fn admin(&self, shown: Option<ShownRole>, is_local: bool) -> AdminRight {
+        let live = self.0.load();
+        // What an old token was good for is no more than to ask.
+        let is_old = |shown: ShownRole| shown.generation != live.number;
+        match shown {
+            _ if live.tokens.admin.is_none() && is_local => Ok(Admin(())),
+            _ if live.tokens.admin.is_none() => Err(NotAdmin::Remote),
+            Some(ShownRole { role: Role::Admin, .. }) if shown.is_some_and(is_old) => Err(NotAdmin::Unknown),
+            Some(ShownRole { role: Role::Admin, .. }) => Ok(Admin(())),
+            Some(ShownRole { role: Role::Client, .. }) => Err(NotAdmin::Forbidden),
             None => Err(NotAdmin::Unknown),
         }
     }
 }
 
-/// Proof that a request comes from an administrator; only [`NotAdmin::check`] makes one.
+/// Whether a client may do what only an administrator may.
+pub(crate) type AdminRight = Result<Admin, NotAdmin>;
+
+/// Why a client may not do what only an administrator may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAdmin {
+    /// The server has no admin token, and the client is on another machine.
+    Remote,
+    /// The client has shown no token that is valid.
+    Unknown,
+    /// The client's token is valid, and not the administrator's.
+    Forbidden,
+}
+
+/// The right of those who ask for what everybody may: nobody looks at it.
+pub(crate) const UNASKED: AdminRight = Err(NotAdmin::Unknown);
+
+/// Proof that a request comes from an administrator; only [`LiveTokens::admin`] makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admin(());
 
@@ -131,8 +246,9 @@ impl Admin {
 impl fmt::Display for NotAdmin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NotAdmin::TurnedOff => {
-                "turned off: start the server with --admin-token-file (or --admin-token) to let its bearer do this"
+            NotAdmin::Remote => {
+                "from this machine only: start the server with --admin-token-file (or --admin-token) to let its \
+                 bearer do this from elsewhere"
             }
             NotAdmin::Unknown | NotAdmin::Forbidden => "needs the admin token (--admin-token of the server)",
         })
@@ -178,7 +294,12 @@ mod tests {
     #[test]
     fn each_token_is_good_for_its_own() {
         let (auth, admin, metrics) = (Secret::new("a"), Secret::new("b"), Secret::new("c"));
-        let all = Tokens { auth: auth.clone(), admin: admin.clone(), metrics: metrics.clone() };
+        let all = Tokens {
+            auth: auth.clone(),
+            admin: admin.clone(),
+            metrics: metrics.clone(),
+            open_metrics: false,
+        };
         for (token, role, reads) in [
             ("a", Some(Role::Client), true),
             ("b", Some(Role::Admin), true),
@@ -189,15 +310,42 @@ mod tests {
             assert_eq!(all.opens_metrics(token.as_bytes()), reads, "{token}");
         }
         assert!(!all.are_metrics_open());
+        assert!(Tokens { open_metrics: true, metrics: None, ..all.clone() }.are_metrics_open());
         let open = Tokens { admin, ..Tokens::default() };
         assert!(!open.are_needed() && open.are_metrics_open());
         assert!(!Tokens { metrics, ..Tokens::default() }.are_metrics_open());
-        assert_eq!(
-            NotAdmin::check(&Tokens { auth, ..Tokens::default() }, Some(Role::Client)),
-            Err(NotAdmin::TurnedOff)
-        );
-        assert_eq!(NotAdmin::check(&open, None), Err(NotAdmin::Unknown));
-        assert_eq!(NotAdmin::check(&all, Some(Role::Client)), Err(NotAdmin::Forbidden));
-        assert_eq!(NotAdmin::check(&all, Some(Role::Admin)), Ok(Admin::for_test()));
+        assert_eq!(all.clash(), None);
+        let clash = Tokens { admin: auth, ..all }.clash().unwrap();
+        assert_eq!(clash.token, "admin");
+        assert!(clash.to_string().starts_with("the same as the auth token, so every client"), "{clash}");
+    }
+
+    #[test]
+    fn an_administrator_has_the_token_or_without_one_is_on_this_machine() {
+        let (auth, admin) = (Secret::new("a"), Secret::new("b"));
+        let both = LiveTokens::new(Tokens { auth: auth.clone(), admin: admin.clone(), ..Tokens::default() });
+        let (client, root) = (both.role(b"a"), both.role(b"b"));
+        for is_local in [false, true] {
+            assert_eq!(both.admin(client, is_local), Err(NotAdmin::Forbidden));
+            assert_eq!(both.admin(root, is_local), Ok(Admin::for_test()));
+            assert_eq!(both.admin(None, is_local), Err(NotAdmin::Unknown));
+        }
+        for tokens in [Tokens::default(), Tokens { auth, ..Tokens::default() }] {
+            let live = LiveTokens::new(tokens);
+            assert_eq!(live.admin(live.role(b"a"), true), Ok(Admin::for_test()));
+            assert_eq!(live.admin(live.role(b"a"), false), Err(NotAdmin::Remote));
+        }
+    }
+
+    #[test]
+    fn an_old_admin_token_is_good_for_asking_at_most() {
+        let tokens = |admin| Tokens { admin: Secret::new(admin), ..Tokens::default() };
+        let live = LiveTokens::new(tokens("old"));
+        let shown = live.role(b"old");
+        assert_eq!(live.admin(shown, false), Ok(Admin::for_test()));
+        live.replace(tokens("new"));
+        assert_eq!(live.role(b"old"), None);
+        assert_eq!(live.admin(shown, false), Err(NotAdmin::Unknown));
+        assert_eq!(live.admin(live.role(b"new"), false), Ok(Admin::for_test()));
     }
 }

@@ -70,7 +70,7 @@ impl Fixture {
                 let len = body.len();
                 write!(
                     socket,
-                    "POST /throttle HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len}\r\n\r\n{body}"
+                    "POST /throttle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {len}\r\n\r\n{body}"
                 )
                 .unwrap();
                 let said = rest(&mut socket);

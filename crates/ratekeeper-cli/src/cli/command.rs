@@ -8,10 +8,12 @@ use super::completions::CompletionsFlags;
 use super::headers::HeadersFlags;
 use super::health::HealthFlags;
 use super::inspect::InspectFlags;
+use super::key::KeyFlags;
 use super::man::ManFlags;
 use super::ratelimit::RatelimitFlags;
 use super::serve::ServeFlags;
 use super::simulate::SimulateFlags;
+use super::top::TopFlags;
 
 /// Rate limiter: a server for clients in any language, and tools to choose and inspect limits.
 #[derive(Debug, Parser)]
@@ -38,6 +40,10 @@ pub(super) enum CliCommand {
     Simulate(SimulateFlags),
     /// Measure throughput and latency of a server, or of the engine in this process.
     Bench(BenchFlags),
+    /// Show what a running server decides, each second.
+    Top(TopFlags),
+    /// Show where a key stands at a running server, or reset it.
+    Key(KeyFlags),
     /// Ask a running server whether it is healthy; exits with 0 or 1.
     Health(HealthFlags),
     /// Print a completion script for a shell.

@@ -2,7 +2,9 @@
 //!
 //! - `command`: all commands as data; `run`: from arguments to exit code; `output`: exit codes, and standard output
 //! - `explain`, `explain_lease`: what a plan and its lease mean, for `check`
-//! - `serve`, `ratelimit`, `check`, `inspect`, `headers`, `simulate`, `bench`, `health`, `completions`, `man`: the commands
+//! - `reach`: how a running server is reached; `server_flags`: which one, and by which token
+//! - `serve`, `ratelimit`, `check`, `inspect`, `headers`, `simulate`, `bench`, `top`, `key`, `health`, `completions`, `man`:
+//!   the commands
 
 mod bench;
 mod check;
@@ -14,11 +16,15 @@ mod explain_lease;
 mod headers;
 mod health;
 mod inspect;
+mod key;
 mod man;
 mod output;
 mod ratelimit;
+mod reach;
 mod run;
 mod serve;
+mod server_flags;
 mod simulate;
+mod top;
 
 pub use run::run;

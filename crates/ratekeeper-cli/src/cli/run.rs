@@ -11,7 +11,7 @@ use ratekeeper_server::config::{may_hold_password, without_passwords};
 
 use super::command::{CliCommand, CommandLine, command};
 use super::output::{EXIT_LATER, EXIT_USAGE};
-use super::{bench, check, completions, headers, health, inspect, man, ratelimit, serve, simulate};
+use super::{bench, check, completions, headers, health, inspect, key, man, ratelimit, serve, simulate, top};
 
 /// Runs the command that the arguments of this process name, and returns its exit code.
 ///
@@ -30,6 +30,8 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         CliCommand::Serve(flags) => serve::run(*flags),
         CliCommand::Ratelimit(flags) => ratelimit::run(&flags),
+        CliCommand::Top(flags) => top::run(&flags),
+        CliCommand::Key(flags) => key::run(&flags),
         CliCommand::Health(flags) => health::run(&flags),
         CliCommand::Check(flags) => check::run(&flags),
         CliCommand::Inspect(flags) => inspect::run(&flags),

@@ -55,7 +55,7 @@ pub fn svg(summary: &ReplaySummary<'_>) -> String {
     let most = charts.iter().map(Chart::most).fold(0.0, f64::max);
     let mut top = TOP;
     for (policy, chart) in summary.policies.iter().zip(&charts) {
-        panel(&mut out, summary, policy, chart, top, nice(most));
+        panel(&mut out, policy, chart, top, nice(most));
         top += PANEL + GAP;
     }
     out.push_str("</svg>\n");
@@ -144,14 +144,7 @@ impl Chart {
     }
 }
 
-fn panel(
-    out: &mut String,
-    summary: &ReplaySummary<'_>,
-    policy: &SimulatedPolicy,
-    chart: &Chart,
-    top: f64,
-    most: f64,
-) {
+fn panel(out: &mut String, policy: &SimulatedPolicy, chart: &Chart, top: f64, most: f64) {
     let (floor, inner) = (top + 22.0 + PANEL, WIDTH - LEFT - RIGHT);
     let share = percent(policy.denied(), policy.decided());
     let (label, denied) = (escape(policy.label()), Grouped(policy.denied()));

@@ -1,7 +1,7 @@
 //! What the program can do.
 
 /// Every command, by its name. Servers come first.
-pub(crate) const COMMANDS: [&str; 10] = [
+pub(crate) const COMMANDS: [&str; 12] = [
     "serve",
     "ratelimit",
     "check",
@@ -10,6 +10,8 @@ pub(crate) const COMMANDS: [&str; 10] = [
     "headers",
     "simulate",
     "bench",
+    "top",
+    "key",
     "completions",
     "man",
 ];

@@ -19,7 +19,7 @@ fn serve(folder: &Folder, section: &str, flags: &[&str]) -> Server {
 /// Status and body of what is asked for on the HTTP port.
 fn get(server: &Server, path: &str) -> (u16, String) {
     let mut raw = Raw::connect(server.address("http"));
-    raw.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));
+    raw.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
     let answer = raw.rest();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())

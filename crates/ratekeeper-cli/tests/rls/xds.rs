@@ -100,7 +100,7 @@ fn ask(server: &Server, domain: &str, user: &str) -> u16 {
     let length = body.len();
     let mut raw = Raw::connect(server.address("http"));
     raw.send(format!(
-        "POST /json HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        "POST /json HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     ));
     raw.rest().split(' ').nth(1).unwrap().parse().unwrap()
 }

@@ -61,7 +61,7 @@ fn sensible(transport: &str) -> Vec<u8> {
         "http" => {
             let body = r#"{"key":"k","max_burst":10,"count_per_period":1,"period":3600}"#;
             format!(
-                "POST /throttle HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+                "POST /throttle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                  content-length: {}\r\n\r\n{body}",
                 body.len()
             )
@@ -278,7 +278,7 @@ fn deaf(address: SocketAddr, transport: &str) -> Raw {
     loop {
         let request = match transport {
             // Each of these is answered by far more than it costs to ask.
-            "http" => b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100),
+            "http" => b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100),
             "grpc" => streams.by_ref().take(100).flat_map(grpc_call).collect(),
             _ => sensible(transport).repeat(100),
         };

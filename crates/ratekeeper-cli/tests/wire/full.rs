@@ -89,7 +89,7 @@ fn logs_cannot_take_more_bytes_than_there_may_be() {
     let mut refused = 0;
     for key in 0..242 {
         let body = json!({ "key": format!("log{key}"), "quota": "60000/day log" }).to_string();
-        let head = "POST /v1/acquire HTTP/1.1\r\nhost: h\r\ncontent-length: ";
+        let head = "POST /v1/acquire HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ";
         raw.send(format!("{head}{}\r\n\r\n{body}", body.len()).repeat(300));
         refused += (0..300).filter(|_| status(&mut answers) == 429).count();
     }

@@ -250,7 +250,7 @@ fn connections_are_kept_and_pipelines_answered() {
     let server = Server::start();
     let body = r#"{"key":"k","max_burst":9,"count_per_period":1,"period":60}"#;
     let request = format!(
-        "POST /throttle HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /throttle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let mut raw = Raw::connect(server.address("http"));
@@ -274,7 +274,7 @@ fn what_is_not_http_is_refused_and_delays_nobody() {
     let held: Vec<Raw> = (0..50)
         .map(|_| {
             let mut raw = Raw::connect(server.address("http"));
-            raw.send("POST /throttle HTTP/1.1\r\nhost: x\r\ncontent-length: 60000\r\n\r\n{");
+            raw.send("POST /throttle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n{");
             raw
         })
         .collect();
@@ -286,7 +286,7 @@ fn what_is_not_http_is_refused_and_delays_nobody() {
 fn a_stop_ends_idle_connections() {
     let server = Server::start();
     let mut raw = Raw::connect(server.address("http"));
-    raw.send("GET /health HTTP/1.1\r\nhost: x\r\n\r\n").expect("HTTP/1.1 200 OK\r\n");
+    raw.send("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("HTTP/1.1 200 OK\r\n");
     server.signal("TERM");
     raw.rest();
     assert_eq!(server.wait().code(), Some(0));

@@ -48,6 +48,8 @@ fn schemathesis_finds_nothing() {
         let mut command = Command::new(&python);
         command.args(["-m", "schemathesis.cli", "--config-file", &settings, "run", &url, "--checks", "all"]);
         command.args(["--max-examples", EXAMPLES, "--generation-deterministic", "--no-color"]);
+        // It never ends.
+        command.args(["--exclude-path", "/v1/stats/stream"]);
         if let Some(token) = token {
             command.args(["--header", &format!("Authorization: Bearer {token}")]);
         }

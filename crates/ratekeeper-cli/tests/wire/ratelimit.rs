@@ -53,7 +53,7 @@ fn hit(server: &Server) -> u16 {
 
 fn fetched(server: &Server, listener: &str, path: &str) -> String {
     let mut raw = Raw::connect(server.address(listener));
-    raw.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));
+    raw.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
     raw.rest()
 }
 

@@ -114,8 +114,10 @@ impl Flood {
         let [burst, count, period] = QUOTA;
         let body =
             format!(r#"{{"key":"http","max_burst":{burst},"count_per_period":{count},"period":{period}}}"#);
-        let request =
-            format!("POST /throttle HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let request = format!(
+            "POST /throttle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         let mut reader = BufReader::new(raw.0.try_clone().unwrap());
         loop {
             self.sent.fetch_add(1, Ordering::Relaxed);
@@ -224,12 +226,12 @@ fn what_was_read_is_answered_and_what_was_answered_is_counted() {
 fn no_client_can_hold_up_a_stop() {
     let server = Server::start();
     let mut held = Vec::new();
-    let half = "POST /throttle HTTP/1.1\r\nhost: x\r\ncontent-length: 60\r\n\r\n{";
+    let half = "POST /throttle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 60\r\n\r\n{";
     let call = [PREFACE, b"\0\0\0\x01\x04\0\0\0\x01"].concat();
     let requests: [(&str, &[u8], &[u8]); 4] = [
         ("resp", b"PING\r\n", b"*2\r\n$4\r\nPI"),
         ("msgpack", b"\0\0\0\x01\xc0", b"\0\0\0\x20\x96"),
-        ("http", b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n", half.as_bytes()),
+        ("http", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", half.as_bytes()),
         ("grpc", PREFACE, &call),
     ];
     for (transport, whole, part) in requests {
@@ -279,7 +281,7 @@ fn no_client_can_hold_up_a_stop() {
 fn a_request_that_is_finished_after_the_stop_is_the_last_of_its_connection() {
     let server = Server::start();
     let mut raw = Raw::connect(server.address("http"));
-    raw.send("GET /health HTTP/1.1\r\nhost: x\r\n");
+    raw.send("GET /health HTTP/1.1\r\nhost: localhost\r\n");
     // Answered by the same loop or another: either way the server runs, and has read what was sent before.
     assert_eq!(get(&server, "/health").status, 200);
     server.signal("TERM");

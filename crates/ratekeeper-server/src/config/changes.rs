@@ -8,6 +8,9 @@ use toml::{Table, Value};
 /// Lines about single rules that one reload logs at the most.
 const MOST_LINES: usize = 50;
 
+/// Rules that a summary tells of at the most.
+const MOST_DETAILS: usize = 10;
+
 /// What is different between two lists of plans.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PlanChanges {
@@ -117,6 +120,37 @@ impl PlanChanges {
                 tell(name, old.to_string(), text, effect(old.quota(), rule.quota()));
             }
         }
+    }
+
+    /// Returns true if something changes that callers may notice in a way that nobody meant.
+    pub(super) fn warns(&self) -> bool {
+        !self.removed.is_empty() || self.details.iter().any(|detail| detail.warns)
+    }
+
+    /// Returns what changes, in one line.
+    pub(super) fn summary(&self) -> String {
+        let mut parts = Vec::new();
+        for (word, names) in [("removed", &self.removed), ("added", &self.added), ("changed", &self.changed)]
+        {
+            if !names.is_empty() {
+                parts.push(format!("{word} {}", shown(names)));
+            }
+        }
+        if parts.is_empty() {
+            return "nothing has changed".to_owned();
+        }
+        for RuleChange { plan, rule, was, now, .. } in self.details.iter().take(MOST_DETAILS) {
+            let of = if rule.is_empty() { plan.clone() } else { format!("{plan} {rule}") };
+            parts.push(match (was.as_str(), now.as_str()) {
+                ("", now) => format!("{of} is {now}"),
+                (was, "") => format!("{of} was {was}"),
+                (was, now) => format!("{of} from {was} to {now}"),
+            });
+        }
+        if let Some(more) = self.details.len().checked_sub(MOST_DETAILS).filter(|more| *more > 0) {
+            parts.push(format!("and {more} rules more"));
+        }
+        parts.join("; ")
     }
 
     /// Logs what changes: one line for all plans, and one for each rule that changed.

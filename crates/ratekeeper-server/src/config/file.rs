@@ -53,7 +53,7 @@ pub struct ServerSection {
     pub auth_token: Option<SecretText>,
     /// A file that holds `auth_token`.
     pub auth_token_file: Option<PathBuf>,
-    /// The token that allows keys to be forgotten by prefix.
+    /// The token that allows keys to be reset, refunded, debited and forgotten.
     pub admin_token: Option<SecretText>,
     /// A file that holds `admin_token`.
     pub admin_token_file: Option<PathBuf>,
@@ -61,6 +61,12 @@ pub struct ServerSection {
     pub metrics_token: Option<SecretText>,
     /// A file that holds `metrics_token`.
     pub metrics_token_file: Option<PathBuf>,
+    /// Whether anybody may read `/metrics`.
+    pub open_metrics: Option<bool>,
+    /// Names of hosts that HTTP is asked by on this machine without a token.
+    pub allowed_hosts: Option<Vec<String>>,
+    /// The name of this server in its console.
+    pub instance: Option<String>,
     /// How many of the most denied keys `/metrics` lists.
     pub top_denied: Option<usize>,
     /// How many denials to log a second.

@@ -13,7 +13,7 @@ use super::changes::{self, PlanChanges};
 use super::document::Config;
 use super::error::ConfigError;
 use crate::error::{AnyError, with_causes};
-use crate::watch::ReloadCounts;
+use crate::watch::{EventKind, EventLevel, EventLog, ReloadCounts};
 use crate::watcher::{FileLook, FileWatcher, is_no_file};
 
 /// Checks everything that a file says, as a start would, and returns its plans.
@@ -21,7 +21,7 @@ pub type ReadPlans = Box<dyn Fn(&Config) -> Result<Vec<Plan>, Box<dyn Error + Se
 
 /// Watches a file that was read and whose plans are in the registry. A changed file takes effect when it was the same at
 /// two looks in a row: one that is still being written may end anywhere. A file with a mistake changes nothing, and the
-/// mistake is logged.
+/// mistake is logged. `counts` and `events` are told of each reload.
 ///
 /// # Errors
 ///
@@ -30,9 +30,10 @@ pub fn watch(
     config: &Config,
     registry: Registry,
     counts: ReloadCounts,
+    events: EventLog,
     read_plans: ReadPlans,
 ) -> io::Result<FileWatcher> {
-    let mut watched = WatchedConfig::new(config, registry, counts, read_plans);
+    let mut watched = WatchedConfig::new(config, registry, counts, events, read_plans);
     FileWatcher::start("reload", move |look| match look {
         FileLook::IfChanged => watched.if_changed(),
         FileLook::Now => watched.now(),
@@ -51,6 +52,7 @@ struct WatchedConfig {
     running: BTreeMap<String, Value>,
     registry: Registry,
     counts: ReloadCounts,
+    events: EventLog,
     read_plans: ReadPlans,
 }
 
@@ -65,7 +67,13 @@ impl fmt::Debug for WatchedConfig {
 }
 
 impl WatchedConfig {
-    fn new(config: &Config, registry: Registry, counts: ReloadCounts, read_plans: ReadPlans) -> Self {
+    fn new(
+        config: &Config,
+        registry: Registry,
+        counts: ReloadCounts,
+        events: EventLog,
+        read_plans: ReadPlans,
+    ) -> Self {
         counts.started();
         WatchedConfig {
             path: config.path().to_owned(),
@@ -74,6 +82,7 @@ impl WatchedConfig {
             running: changes::fixed_settings(config.text()),
             registry,
             counts,
+            events,
             read_plans,
         }
     }
@@ -111,6 +120,8 @@ impl WatchedConfig {
                 self.counts.failed();
                 let error = with_causes(&*error);
                 tracing::error!(error, "reload: failed, the old plans stay");
+                let text = format!("reload failed, the old plans stay: {error}");
+                self.events.note(EventKind::Reload, EventLevel::Error, text);
             }
         }
     }
@@ -141,6 +152,8 @@ impl WatchedConfig {
         self.registry.replace(plans);
         self.counts.succeeded();
         changes.log();
+        let level = if changes.warns() { EventLevel::Warn } else { EventLevel::Info };
+        self.events.note(EventKind::Reload, level, format!("plans reloaded: {}", changes.summary()));
         if let Some(settings) = changes::differing(&self.running, fixed) {
             tracing::warn!(settings, "reload: changed in the file, needs a restart");
         }
@@ -179,7 +192,13 @@ mod tests {
             let registry = Registry::new(config.plans().unwrap());
             let counts = ReloadCounts::default();
             let read_plans = Box::new(|config: &Config| Ok(config.plans()?));
-            let watched = WatchedConfig::new(&config, registry.clone(), counts.clone(), read_plans);
+            let watched = WatchedConfig::new(
+                &config,
+                registry.clone(),
+                counts.clone(),
+                EventLog::default(),
+                read_plans,
+            );
             Case { path, registry, counts, watched }
         }
 
@@ -287,7 +306,13 @@ mod tests {
         let config = Config::read(&folder.join("a.toml")).unwrap();
         let registry = Registry::new(config.plans().unwrap());
         let read_plans = Box::new(|config: &Config| Ok(config.plans()?));
-        let mut watched = WatchedConfig::new(&config, registry.clone(), ReloadCounts::default(), read_plans);
+        let mut watched = WatchedConfig::new(
+            &config,
+            registry.clone(),
+            ReloadCounts::default(),
+            EventLog::default(),
+            read_plans,
+        );
         symlink("2", folder.join("next")).unwrap();
         fs::rename(folder.join("next"), folder.join("data")).unwrap();
         watched.if_changed();

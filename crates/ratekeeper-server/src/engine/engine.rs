@@ -18,8 +18,8 @@ use crate::record::{RecordCounts, Recorder};
 use crate::request::RequestLimits;
 use crate::rls::RateLimitService;
 use crate::watch::{
-    DenialLog, FrontCounts, PlanMetrics, Readiness, ReloadCounts, ServerMetrics, SnapshotCounts,
-    StorePressure,
+    DenialLog, EventKind, EventLevel, EventLog, FrontCounts, PlanMetrics, ProbeReading, Readiness,
+    ReloadCounts, ServerMetrics, SnapshotCounts, StorePressure,
 };
 
 /// The keeper that decides every request, its plans, and what the server counts. Shared by all transports.
@@ -60,6 +60,7 @@ pub struct Engine {
     draining: Stop,
     readiness: Readiness,
     guesses: GuessLimiter,
+    events: EventLog,
     /// What answers Envoy, if anything does.
     rls: Option<Arc<RateLimitService>>,
     /// Whether the store has decided once since the start.
@@ -117,6 +118,7 @@ impl Engine {
             draining: Stop::default(),
             readiness: Readiness::default(),
             guesses: GuessLimiter::default(),
+            events: EventLog::default(),
             rls: None,
             was_reached: AtomicBool::new(false),
         }
@@ -204,6 +206,13 @@ impl Engine {
         self
     }
 
+    /// Notes what happens to the server in this list, which others may write to as well. To be set before a server starts.
+    #[must_use]
+    pub fn with_events(mut self, events: EventLog) -> Self {
+        self.events = events;
+        self
+    }
+
     fn looked_at(self) -> Self {
         self.watch_store();
         self
@@ -253,6 +262,16 @@ impl Engine {
     /// Returns how many requests were recorded; none if they are not.
     pub(crate) fn recorded(&self) -> Option<&RecordCounts> {
         self.recorded.as_ref()
+    }
+
+    /// Returns what happened to the server lately.
+    pub fn events(&self) -> &EventLog {
+        &self.events
+    }
+
+    /// Returns what the last probe of a remote store found, if there was one; asks nobody.
+    pub(crate) fn last_probe(&self) -> Option<ProbeReading> {
+        self.readiness.last()
     }
 
     /// Returns the breakers before a remote store, one per server; none before a store in memory.
@@ -329,6 +348,12 @@ impl Engine {
         // Not which: keys are personal data.
         let everything = prefix.is_empty();
         tracing::warn!(forgotten, everything, "admin: keys were forgotten by prefix");
+        let what = if everything { "all keys" } else { "keys by prefix" };
+        self.events.note(
+            EventKind::Admin,
+            EventLevel::Warn,
+            format!("{what} were forgotten: {forgotten} states"),
+        );
         Ok(forgotten)
     }
 

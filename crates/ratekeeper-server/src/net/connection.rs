@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::auth_state::AuthState;
 use super::slots::ConnectionSlot;
@@ -19,6 +19,8 @@ pub(crate) struct Connection {
     /// Since when the client has left something unfinished: a request it began, or a reply it does not read. 0 if
     /// nothing is unfinished.
     unfinished_since: AtomicU32,
+    /// True from when a stream is begun until its socket was told.
+    begins_stream: AtomicBool,
     auth: AuthState,
     _slot: ConnectionSlot,
 }
@@ -33,7 +35,8 @@ impl Connection {
     ) -> Self {
         let last_progress = AtomicU32::new(clock.now());
         let (unfinished_since, auth) = (AtomicU32::new(0), AuthState::new(peer));
-        Connection { id, stop, clock, last_progress, unfinished_since, auth, _slot: slot }
+        let begins_stream = AtomicBool::new(false);
+        Connection { id, stop, clock, last_progress, unfinished_since, begins_stream, auth, _slot: slot }
     }
 
     /// Returns a number that no other connection of this process has.
@@ -46,9 +49,25 @@ impl Connection {
         &self.auth
     }
 
+    /// Returns true if the client is on this machine: it came in by loopback, or by a Unix socket.
+    pub(crate) fn is_local(&self) -> bool {
+        self.auth.peer().to_canonical().is_loopback()
+    }
+
     /// Returns the signal that the server stops.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
+    }
+
+    /// Notes that the client is going to be sent messages for as long as it takes them.
+    pub(crate) fn begin_stream(&self) {
+        self.begins_stream.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true once after a stream was [begun](Connection::begin_stream).
+    #[inline]
+    pub(crate) fn takes_stream_begin(&self) -> bool {
+        self.begins_stream.load(Ordering::Relaxed) && self.begins_stream.swap(false, Ordering::Relaxed)
     }
 
     #[inline]

@@ -27,6 +27,9 @@ pub(crate) enum Socket {
 /// Upper bound on the bytes that TLS has decrypted and not handed out yet.
 const DECRYPTED: usize = 64 * 1024;
 
+/// Bytes that the kernel keeps for a client that is streamed to. Linux counts its own bookkeeping among twice as many.
+const UNSENT: usize = 32 * 1024;
+
 impl Socket {
     /// Returns an upper bound on the bytes that can be read without waiting for the client.
     pub(crate) fn arrived(&self) -> usize {
@@ -54,6 +57,18 @@ impl Socket {
         // So that a client that vanished without closing is noticed in the end.
         let _ = SockRef::from(socket).set_keepalive(true);
         Ok(())
+    }
+
+    /// Has the kernel keep few bytes that the client has not taken: of a client that takes a message a second and stops to read,
+    /// it would otherwise keep minutes of them before anybody noticed.
+    pub(crate) fn keep_little_unsent(&self) {
+        // One that cannot be told keeps more, and does no harm.
+        let _ = match self {
+            Socket::Plain(socket) => SockRef::from(socket).set_send_buffer_size(UNSENT),
+            #[cfg(unix)]
+            Socket::Unix(socket) => SockRef::from(socket).set_send_buffer_size(UNSENT),
+            Socket::Tls(socket) => SockRef::from(tls::inner(socket)).set_send_buffer_size(UNSENT),
+        };
     }
 
     /// Sends these bytes if that needs no waiting.

@@ -7,7 +7,7 @@ use ratekeeper::port::AmountError;
 use ratekeeper::{KeyError, StoreErrorKind};
 
 use super::field::RequestField;
-use crate::secret::NotAdmin;
+use crate::secret::{Admin, AdminRight, NotAdmin};
 
 /// Why a request has no answer. Wires translate it: each variant is one status, code or prefix there.
 #[derive(Debug)]
@@ -23,13 +23,47 @@ pub(crate) enum RequestError {
     /// The server admits no quotas from requests.
     PlansOnly,
     /// Only an administrator may do this.
-    NotAdmin(NotAdmin),
+    NotAdmin(AdminVerb, NotAdmin),
     /// The store cannot find keys by prefix.
     CannotForget(String),
     /// The store has no debts or no holds.
     Unsupported(String),
     /// The keeper has no ruling.
     Keeper(KeeperError),
+}
+
+/// What only an administrator may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdminVerb {
+    /// Give a cost back.
+    Refund,
+    /// Charge a cost, whether it passes or not.
+    Debit,
+    /// Forget a key.
+    Reset,
+    /// Forget many keys.
+    Forget,
+}
+
+impl AdminVerb {
+    /// Returns what it is called on most wires.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            AdminVerb::Refund => "refund",
+            AdminVerb::Debit => "debit",
+            AdminVerb::Reset => "reset",
+            AdminVerb::Forget => "forget",
+        }
+    }
+
+    /// Returns the proof, or the error that says who may.
+    ///
+    /// # Errors
+    ///
+    /// The client is no administrator.
+    pub(crate) fn by(self, right: AdminRight) -> Result<Admin, RequestError> {
+        right.map_err(|refusal| RequestError::NotAdmin(self, refusal))
+    }
 }
 
 impl RequestError {
@@ -58,7 +92,7 @@ impl RequestError {
             }
             RequestError::Keeper(KeeperError::Amounts(_)) => Some(RequestField::Costs),
             RequestError::Keeper(_) => Some(RequestField::Plan),
-            RequestError::NotAdmin(_) | RequestError::CannotForget(_) | RequestError::Unsupported(_) => None,
+            RequestError::NotAdmin(..) | RequestError::CannotForget(_) | RequestError::Unsupported(_) => None,
         }
     }
 
@@ -76,7 +110,7 @@ impl RequestError {
                  (RESP), POST /v1/acquire (HTTP), ratekeeper.v1.RateLimiter/Acquire (gRPC) or cmd 2 (MessagePack)"
                     .to_owned()
             }
-            RequestError::NotAdmin(refusal) => refusal.to_string(),
+            RequestError::NotAdmin(verb, refusal) => format!("{}: {refusal}", verb.name()),
             RequestError::CannotForget(problem) => problem.clone(),
             RequestError::Unsupported(problem) => format!("store: {problem}"),
             RequestError::Keeper(KeeperError::Store(error)) => match self.field() {
@@ -107,12 +141,5 @@ impl From<KeeperError> for RequestError {
     #[cold]
     fn from(error: KeeperError) -> Self {
         RequestError::Keeper(error)
-    }
-}
-
-impl From<NotAdmin> for RequestError {
-    #[cold]
-    fn from(refusal: NotAdmin) -> Self {
-        RequestError::NotAdmin(refusal)
     }
 }

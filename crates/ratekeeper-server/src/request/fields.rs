@@ -4,13 +4,13 @@ use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::HoldRequest;
 use ratekeeper::{Charged, Cost, Key, Nanos, Quota};
 
-use super::error::RequestError;
+use super::error::{AdminVerb, RequestError};
 use super::field::RequestField;
 use super::holds::checked_lease;
 use super::limits::RequestLimits;
 use super::units::{said, within};
 use super::wire_request::{RequestedCharge, RequestedLimits, WireRequest};
-use crate::secret::Admin;
+use crate::secret::{Admin, AdminRight};
 
 /// The numbers of a throttle; `None` where the client left one out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,12 +87,23 @@ fn too_low(field: RequestField, value: i64) -> RequestError {
 }
 
 impl CheckedThrottle {
-    /// Returns the request that this is for a key. A refund is of what was charged just now: no dialect of a throttle
-    /// can say when it was.
-    pub(crate) fn request<'a>(self, key: Key<'a>) -> WireRequest<'a> {
+    /// Returns the request that this is for a key, by one who may do so much.
+    ///
+    /// # Errors
+    ///
+    /// It gives back, which only an administrator may. What it gives back was charged just now: no dialect of a throttle can
+    /// say when it was.
+    pub(crate) fn request<'a>(
+        self,
+        key: Key<'a>,
+        right: AdminRight,
+    ) -> Result<WireRequest<'a>, RequestError> {
         let limits = RequestedLimits::Quota(self.quota);
         let charge = RequestedCharge { key, limits, amounts: self.cost.into(), tells_each: false };
-        if self.is_refund { WireRequest::Refund(charge, Charged::NOW) } else { WireRequest::Acquire(charge) }
+        if self.is_refund {
+            return Ok(WireRequest::Refund(charge, Charged::NOW, AdminVerb::Refund.by(right)?));
+        }
+        Ok(WireRequest::Acquire(charge))
     }
 }
 
@@ -118,6 +129,16 @@ impl PlanVerb {
     pub(crate) const fn refuses(self) -> bool {
         matches!(self, PlanVerb::Acquire | PlanVerb::Hold)
     }
+
+    /// Returns what only an administrator may do, if it is that.
+    pub(crate) const fn admin_verb(self) -> Option<AdminVerb> {
+        match self {
+            PlanVerb::Refund => Some(AdminVerb::Refund),
+            PlanVerb::Debit => Some(AdminVerb::Debit),
+            PlanVerb::Reset => Some(AdminVerb::Reset),
+            PlanVerb::Acquire | PlanVerb::Peek | PlanVerb::Hold => None,
+        }
+    }
 }
 
 /// The fields of a request that names plans, or brings a quota in words.
@@ -142,17 +163,20 @@ pub(crate) struct PlanFields<'a> {
 }
 
 impl<'a> PlanFields<'a> {
-    /// Returns the request that the fields of this verb mean.
+    /// Returns the request that the fields of this verb mean, by one who may do so much.
     ///
     /// # Errors
     ///
-    /// The key is none, there are neither plans nor a quota or there are both, the quota is not admitted or to be held, or
+    /// Only an administrator may do this, the key is none, there are neither plans nor a quota or there are both, the quota is not admitted or to be held, or
     /// the lease is too short or too long.
     pub(crate) fn check(
         self,
         verb: PlanVerb,
         limits: &RequestLimits,
+        right: AdminRight,
     ) -> Result<WireRequest<'a>, RequestError> {
+        // Before anything is said about what was sent.
+        verb.admin_verb().map_or(Ok(()), |verb| verb.by(right).map(drop))?;
         let key = Key::new(self.key)?;
         // Whatever was admitted once can be forgotten, also after the bounds have become narrower.
         let limits = if verb == PlanVerb::Reset { &RequestLimits::NONE } else { limits };
@@ -170,18 +194,19 @@ impl<'a> PlanFields<'a> {
             PlanVerb::Acquire => WireRequest::Acquire(charge),
             PlanVerb::Peek => WireRequest::Peek(charge),
             PlanVerb::Refund => {
-                WireRequest::Refund(charge, Charged::ago(self.charged_ago.unwrap_or(Nanos::ZERO)))
+                let charged = Charged::ago(self.charged_ago.unwrap_or(Nanos::ZERO));
+                WireRequest::Refund(charge, charged, AdminVerb::Refund.by(right)?)
             }
             PlanVerb::Debit => {
                 within(self.cost)?;
-                WireRequest::Debit(charge)
+                WireRequest::Debit(charge, AdminVerb::Debit.by(right)?)
             }
             PlanVerb::Hold => {
                 within(self.cost)?;
                 let lease = self.lease.unwrap_or(HoldRequest::DEFAULT_LEASE);
                 WireRequest::Hold(charge, checked_lease(lease)?)
             }
-            PlanVerb::Reset => WireRequest::Reset(key, held_to),
+            PlanVerb::Reset => WireRequest::Reset(key, held_to, AdminVerb::Reset.by(right)?),
         })
     }
 }
@@ -222,6 +247,7 @@ mod tests {
     use ratekeeper::Amounts;
 
     use super::*;
+    use crate::secret::NotAdmin;
 
     fn throttle(dialect: ThrottleDialect, numbers: [i64; 4]) -> Result<CheckedThrottle, String> {
         let [max_burst, count_per_period, period, quantity] = numbers.map(Some);
@@ -266,7 +292,7 @@ mod tests {
         let limits = RequestLimits::default();
         let fields = PlanFields { key: b"k", plans: &["gold"], ..PlanFields::default() };
         let checked = |fields: PlanFields<'static>, verb| {
-            fields.check(verb, &limits).map_err(|error| error.to_string())
+            fields.check(verb, &limits, Ok(Admin::for_test())).map_err(|error| error.to_string())
         };
         let unsaid = |charge: &RequestedCharge<'_>| charge.amounts == Amounts::UNSAID && !charge.tells_each;
         assert!(
@@ -289,10 +315,10 @@ mod tests {
         assert!(checked(much, PlanVerb::Acquire).is_ok(), "as ever");
         let aged = PlanFields { charged_ago: Some(Nanos::from_secs(2)), ..fields };
         let ago = Charged::ago(Nanos::from_secs(2));
-        assert!(matches!(checked(aged, PlanVerb::Refund), Ok(WireRequest::Refund(_, at)) if at == ago));
+        assert!(matches!(checked(aged, PlanVerb::Refund), Ok(WireRequest::Refund(_, at, _)) if at == ago));
         let none = PlanFields { plans: &[], ..fields };
         assert!(checked(none, PlanVerb::Peek).unwrap_err().starts_with("plan: missing; "));
-        assert!(matches!(checked(none, PlanVerb::Reset), Ok(WireRequest::Reset(_, RequestedLimits::All))));
+        assert!(matches!(checked(none, PlanVerb::Reset), Ok(WireRequest::Reset(_, RequestedLimits::All, _))));
         let both = PlanFields { quota: Some("1/s"), ..fields };
         assert_eq!(checked(both, PlanVerb::Peek).unwrap_err(), "quota: together with plans; say one of them");
         let own = PlanFields { quota: Some("1/s"), ..none };
@@ -309,6 +335,29 @@ mod tests {
             checked(nobody, PlanVerb::Acquire).unwrap_err(),
             "key: 0 bytes; a key has 1 to 1024 bytes"
         );
+    }
+
+    #[test]
+    fn what_changes_what_a_key_has_used_is_the_administrators() {
+        let fields = PlanFields { key: b"k", plans: &["gold"], ..PlanFields::default() };
+        let refused = |verb| fields.check(verb, &RequestLimits::NONE, Err(NotAdmin::Forbidden)).map(drop);
+        for verb in [PlanVerb::Acquire, PlanVerb::Peek, PlanVerb::Hold] {
+            assert!(refused(verb).is_ok(), "{verb:?}");
+        }
+        for (verb, name) in
+            [(PlanVerb::Refund, "refund"), (PlanVerb::Debit, "debit"), (PlanVerb::Reset, "reset")]
+        {
+            let said = refused(verb).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("{name}: needs the admin token")), "{said}");
+        }
+        let key = Key::new("k").unwrap();
+        let cell = |quantity| {
+            let fields =
+                ThrottleFields { max_burst: Some(1), count_per_period: Some(1), period: Some(1), quantity };
+            let throttle = fields.check(ThrottleDialect::RedisCell, &RequestLimits::NONE).unwrap();
+            throttle.request(key, Err(NotAdmin::Remote)).is_ok()
+        };
+        assert!(cell(Some(1)) && !cell(Some(-1)), "a negative quantity gives back");
     }
 
     #[test]

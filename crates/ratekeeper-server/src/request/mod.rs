@@ -20,7 +20,7 @@ mod limits;
 mod units;
 mod wire_request;
 
-pub(crate) use error::RequestError;
+pub(crate) use error::{AdminVerb, RequestError};
 pub(crate) use field::RequestField;
 pub(crate) use fields::{
     CheckedThrottle, ForgetFields, PlanFields, PlanVerb, ThrottleDialect, ThrottleFields,

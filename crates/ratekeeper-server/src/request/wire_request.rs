@@ -16,9 +16,9 @@ pub(crate) enum WireRequest<'a> {
     /// Tell what taking a cost would be answered.
     Peek(RequestedCharge<'a>),
     /// Give back a cost that was charged then.
-    Refund(RequestedCharge<'a>, Charged),
+    Refund(RequestedCharge<'a>, Charged, Admin),
     /// Charge, whether it passes or not.
-    Debit(RequestedCharge<'a>),
+    Debit(RequestedCharge<'a>, Admin),
     /// Take an estimate and a place in flight, for so long unless it is ended before.
     Hold(RequestedCharge<'a>, Nanos),
     /// End a hold with what was spent.
@@ -28,7 +28,7 @@ pub(crate) enum WireRequest<'a> {
     /// Have a hold last so long from now.
     Extend(RequestedHold<'a>, Nanos),
     /// Forget a key under these limits.
-    Reset(Key<'a>, RequestedLimits<'a>),
+    Reset(Key<'a>, RequestedLimits<'a>, Admin),
     /// Forget every key that starts with these bytes; no bytes stand for all keys.
     Forget(&'a [u8], Admin),
 }

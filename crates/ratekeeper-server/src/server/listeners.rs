@@ -6,15 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::host_name::host_name;
+use crate::console::Console;
 use crate::engine::Engine;
 use crate::error::{Explain, ServerError};
 use crate::net::{
     BoundListener, CertificateRotation, ConnectionSlots, ConnectionTimeouts, ListeningSocket, SocketFile,
     Tls, Transport, bind, bind_unix,
 };
+use crate::secret::LiveTokens;
 use crate::settings::{SettingNames, Settings, TransportEndpoint};
 use crate::transport::grpc::{self, GrpcTransport};
-use crate::transport::http::{self, HttpTransport};
+use crate::transport::http::{self, HostNames, HttpTransport};
 use crate::transport::msgpack::{self, MsgPackTransport};
 use crate::transport::resp::{self, RespTransport};
 
@@ -32,20 +35,31 @@ pub(super) struct Listeners<'a> {
 }
 
 impl<'a> Listeners<'a> {
-    /// Binds every address in the settings.
-    pub(super) fn open(settings: &Settings, engine: &'a Arc<Engine>) -> Result<Self, ServerError> {
-        let tokens = &settings.tokens;
+    /// Binds every address in the settings. `console` is what HTTP has to show; there is one if HTTP is served.
+    pub(super) fn open(
+        settings: &Settings,
+        engine: &'a Arc<Engine>,
+        tokens: &LiveTokens,
+        console: Option<&Arc<Console>>,
+    ) -> Result<Self, ServerError> {
         let mut listeners = Self::new(settings, engine)?;
-        listeners.add(http::NAME, settings.http.as_ref(), |_| {
-            Arc::new(HttpTransport::new(Arc::clone(engine), tokens.clone()))
-        })?;
+        let own = host_name();
+        let hosts = HostNames::new(settings.allowed_hosts.iter().map(String::as_str), own.as_deref());
+        if let Some(console) = console {
+            listeners.add(http::NAME, settings.http.as_ref(), |_| {
+                let http = HttpTransport::new(Arc::clone(engine), tokens.clone(), Arc::clone(console));
+                Arc::new(http.known_as(hosts.clone()))
+            })?;
+        }
         listeners.add(http::DEBUG_NAME, settings.debug.as_ref(), |_| {
-            Arc::new(HttpTransport::for_debug(Arc::clone(engine), tokens.clone()))
+            let http = HttpTransport::for_debug(Arc::clone(engine), tokens.clone());
+            Arc::new(http.known_as(hosts.clone()))
         })?;
         if let Some(prometheus) = &settings.prometheus {
             listeners.add(http::PROMETHEUS_NAME, Some(&prometheus.endpoint), |_| {
                 let path = prometheus.path.clone();
-                Arc::new(HttpTransport::for_prometheus(Arc::clone(engine), tokens.clone(), path))
+                let http = HttpTransport::for_prometheus(Arc::clone(engine), tokens.clone(), path);
+                Arc::new(http.known_as(hosts.clone()))
             })?;
         }
         listeners.add(resp::NAME, settings.resp.as_ref(), |slots| {

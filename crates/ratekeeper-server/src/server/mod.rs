@@ -4,8 +4,10 @@
 //! server    runs the event loops, stops them    listeners   binds every transport
 //! process   a server as a whole process: announces it, and obeys signals
 //! signals   what the process is told            notify   what the service manager is told
+//! host_name   what the machine calls itself
 //! ```
 
+mod host_name;
 mod listeners;
 mod notify;
 mod process;

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::error::{Explain, ServerError};
 use crate::net::{CertificateRotation, raise_descriptor_limit};
 use crate::settings::{Settings, StoreLocation};
+use crate::token_reload::watch_tokens;
 use crate::watcher::{FileLook, FileWatcher};
 
 /// Plans whose names are in the line about the start.
@@ -72,6 +73,11 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, signals: ProcessSignals)
     let mut server = Server::start(settings, engine)?;
     let rotations = server.take_rotations().into_iter().map(watch).collect::<io::Result<Vec<_>>>();
     signals.watch(rotations.explain(|| "cannot watch --tls-cert")?);
+    if settings.token_files.can_change() {
+        let (files, live) = (settings.token_files.clone(), server.tokens().clone());
+        let watcher = watch_tokens(files, settings.tokens.clone(), live, engine.events().clone());
+        signals.watch(vec![watcher.explain(|| "cannot watch the files of tokens")?]);
+    }
     let is_guarded = |name: &str| {
         let is_grpc_encrypted = name == "grpc" && settings.grpc_tls.is_some();
         settings.tokens.are_needed() || settings.tls.is_some() || is_grpc_encrypted

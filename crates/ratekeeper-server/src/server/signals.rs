@@ -69,7 +69,7 @@ impl Signals {
                 SignalMeaning::Reload => {
                     if self.watchers.is_empty() {
                         tracing::warn!(
-                            "reload: nothing to reload, there is no --config, no --rls and no --tls-cert"
+                            "reload: nothing to reload, there is no --config, no --rls, no --tls-cert and no file of a token"
                         );
                     }
                     self.watchers.iter().for_each(FileWatcher::now);

@@ -16,6 +16,7 @@ use super::store::{RedisSettings, StoreLocation};
 use super::tls::{GrpcTls, TlsFiles};
 use crate::request::RequestLimits;
 use crate::secret::Tokens;
+use crate::token_files::TokenFiles;
 
 /// The settings of a server. The default listens nowhere and has one event loop.
 ///
@@ -63,6 +64,12 @@ pub struct Settings {
     pub limits: RequestLimits,
     /// The tokens that clients must show.
     pub tokens: Tokens,
+    /// The files that those tokens were read from. [`serve`](crate::serve) reads them again when they change.
+    pub token_files: TokenFiles,
+    /// Names that HTTP is asked by on this machine, besides loopback, addresses and the name of the machine.
+    pub allowed_hosts: Vec<String>,
+    /// What the server calls itself in the console; `None`: as the machine is called.
+    pub instance: Option<String>,
     /// The certificate that encrypts all transports; `None`: they are not encrypted.
     pub tls: Option<TlsFiles>,
     /// How long to go on serving, as not ready, after a signal to stop.
@@ -117,6 +124,9 @@ impl Default for Settings {
             keep_keys: false,
             limits: RequestLimits::default(),
             tokens: Tokens::default(),
+            token_files: TokenFiles::default(),
+            allowed_hosts: Vec::new(),
+            instance: None,
             tls: None,
             drain: Duration::ZERO,
             snapshot: None,

@@ -9,7 +9,7 @@ use super::schedule::SnapshotSchedule;
 use super::snapshot::Snapshot;
 use crate::engine::Engine;
 use crate::error::{Explain, ServerError};
-use crate::watch::LogThrottle;
+use crate::watch::{EventKind, EventLevel, EventLog, LogThrottle};
 
 /// A thread that writes a snapshot once per interval.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl PeriodicSnapshot {
         let (snapshot, engine) = (Arc::clone(snapshot), Arc::clone(engine));
         let work = move || {
             let Some(store) = engine.memory() else { return };
-            let mut routine = SnapshotRoutine::new(interval);
+            let mut routine = SnapshotRoutine::new(interval, engine.events().clone());
             let mut pause = routine.schedule.first();
             while told.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let began = Instant::now();
@@ -62,6 +62,9 @@ struct SnapshotRoutine {
     schedule: SnapshotSchedule,
     /// When the newest whole one began: so old is what a crash would come back to.
     newest: Instant,
+    /// Where operators see the first that is written, and whenever that changes.
+    events: EventLog,
+    was_written: Option<bool>,
     /// Snapshots in a row that could not be written.
     failures: u64,
     failure_lines: LogThrottle,
@@ -69,11 +72,13 @@ struct SnapshotRoutine {
 }
 
 impl SnapshotRoutine {
-    fn new(interval: Duration) -> Self {
+    fn new(interval: Duration, events: EventLog) -> Self {
         SnapshotRoutine {
             interval,
             schedule: SnapshotSchedule::new(interval),
             newest: Instant::now(),
+            events,
+            was_written: None,
             failures: 0,
             failure_lines: LogThrottle::each_minute(),
             late_lines: LogThrottle::each_minute(),
@@ -89,6 +94,7 @@ impl SnapshotRoutine {
                 let is_first = self.failures == 0;
                 self.failures += 1;
                 let pause = self.schedule.failed();
+                self.note(false, || format!("state not written: {error:#}"));
                 // The first of a row at once, the others once a minute.
                 if self.failure_lines.is_due().is_some() || is_first {
                     let (error, failures) = (format!("{error:#}"), self.failures);
@@ -99,6 +105,8 @@ impl SnapshotRoutine {
         };
         let was = self.newest.elapsed();
         self.newest = began;
+        let every = self.interval;
+        self.note(true, || format!("state written, {bytes} bytes; it is written again every {every:?}"));
         match std::mem::take(&mut self.failures) {
             0 if was > self.interval && self.late_lines.is_due().is_some() => tracing::warn!(
                 ?was, ?took, every = ?self.interval,
@@ -108,5 +116,13 @@ impl SnapshotRoutine {
             failures => tracing::info!(bytes, ?took, failures, "snapshot: state written again"),
         }
         self.schedule.written(took)
+    }
+
+    /// Tells operators, unless the one before ended the same way.
+    fn note(&mut self, is_written: bool, text: impl FnOnce() -> String) {
+        if self.was_written.replace(is_written) != Some(is_written) {
+            let level = if is_written { EventLevel::Info } else { EventLevel::Error };
+            self.events.note(EventKind::Snapshot, level, text());
+        }
     }
 }

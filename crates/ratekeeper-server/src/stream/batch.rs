@@ -9,6 +9,7 @@ use ratekeeper::{Decision, Keeper, StoreError};
 use super::buffers::Buffers;
 use super::pending::PendingThrottle;
 use crate::responder::Responder;
+use crate::watch::AskedRequest;
 
 /// Decides the pending throttles, and has each answered by `write`, in order. Allocates once per batch, and nothing for
 /// a batch of one.
@@ -78,10 +79,11 @@ fn answer(
     let (mut allowed, mut denied) = (0, 0);
     for (throttle, decided) in buffers.pending.iter().zip(decisions) {
         match decided {
-            Ok(decision) if decision.allowed => allowed += 1,
-            Ok(_) => {
-                denied += 1;
-                metrics.denied(throttle.key(&buffers.input));
+            Ok(decision) => {
+                let is_denied = !decision.allowed;
+                (allowed, denied) = (allowed + u64::from(!is_denied), denied + u64::from(is_denied));
+                let key = throttle.key(&buffers.input);
+                metrics.asked(AskedRequest { key, plan: None, cost: throttle.cost.get(), is_denied }, began);
             }
             Err(_) => metrics.failed(),
         }

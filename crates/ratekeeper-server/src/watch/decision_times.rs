@@ -63,6 +63,15 @@ impl TimesReading {
         self
     }
 
+    /// Returns what was counted since an earlier reading.
+    pub(crate) fn since(mut self, before: &TimesReading) -> Self {
+        self.nanos = self.nanos.saturating_sub(before.nanos);
+        for (bucket, before) in self.buckets.iter_mut().zip(&before.buckets) {
+            *bucket = bucket.saturating_sub(*before);
+        }
+        self
+    }
+
     /// Returns how many there are.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().sum()

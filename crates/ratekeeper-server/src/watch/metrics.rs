@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ratekeeper::{Decision, Key};
+use ratekeeper::{Decision, Key, Name, Plan, Ruling};
 
 use super::decision_times::{DecisionTimes, TimesReading};
+use super::recent::{RecentRequests, RecordedWindow};
+use super::recorder::{AskedRequest, RequestRecorder};
 use super::sketch::DenialSketch;
 use crate::net::ConnectionSlots;
 use crate::settings::Settings;
 
 /// The counters of one transport on one event loop. Aligned to two cache lines: other loops write their own next to it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct TransportMetrics {
     allowed: AtomicU64,
@@ -28,6 +30,7 @@ pub(crate) struct TransportMetrics {
     /// The keys that are denied most, if `--top-denied` is set. Locked for a denial and by readers, never for a request
     /// that is allowed.
     denied_keys: Option<Mutex<DenialSketch>>,
+    recorder: RequestRecorder,
 }
 
 /// What the counters of one transport say, summed over all event loops.
@@ -52,6 +55,21 @@ pub(crate) struct TransportReading {
 }
 
 impl TransportMetrics {
+    fn new(denied_keys: Option<Mutex<DenialSketch>>, recorder: RequestRecorder) -> Self {
+        TransportMetrics {
+            allowed: AtomicU64::new(0),
+            denied: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            auth_failures: AtomicU64::new(0),
+            floods: AtomicU64::new(0),
+            times: DecisionTimes::default(),
+            rls_times: DecisionTimes::default(),
+            rls_errors: AtomicU64::new(0),
+            denied_keys,
+            recorder,
+        }
+    }
+
     /// Counts decisions that were made in one batch, which took this long.
     #[inline]
     pub(crate) fn decided(&self, allowed: u64, denied: u64, took: Duration) {
@@ -75,11 +93,21 @@ impl TransportMetrics {
         add(&self.rls_errors, 1);
     }
 
-    /// Counts one decision, and remembers a key that was denied.
-    pub(crate) fn took(&self, key: Key<'_>, decision: &Decision, took: Duration) {
-        self.looked(decision, took);
-        if !decision.allowed {
-            self.denied(key.as_bytes());
+    /// Counts one decision on a request that was asked then, and [notes](Self::asked) the request.
+    pub(crate) fn took(&self, key: Key<'_>, cost: u64, ruling: &Ruling, began: Instant) {
+        self.looked(ruling, began.elapsed());
+        // The plan that denied, or the first that was named.
+        let first = || ruling.rules().plans().next();
+        let plan = if ruling.allowed { first() } else { ruling.plan().or_else(first) }.map(Plan::name);
+        self.asked(AskedRequest { key: key.as_bytes(), plan, cost, is_denied: !ruling.allowed }, began);
+    }
+
+    /// Records a request that was asked then and decided, and remembers a key that was denied.
+    #[inline]
+    pub(crate) fn asked(&self, request: AskedRequest<'_>, began: Instant) {
+        self.recorder.record(request, began);
+        if request.is_denied {
+            self.denied(request.key, request.plan);
         }
     }
 
@@ -88,11 +116,11 @@ impl TransportMetrics {
         self.decided(decision.allowed.into(), (!decision.allowed).into(), took);
     }
 
-    /// Remembers a key that was denied, if `--top-denied` is set.
+    /// Remembers a key that was denied by this plan, if `--top-denied` is set.
     #[inline]
-    pub(crate) fn denied(&self, key: &[u8]) {
+    fn denied(&self, key: &[u8], plan: Option<&Name>) {
         if let Some(sketch) = &self.denied_keys {
-            lock(sketch).add(key);
+            lock(sketch).add(key, plan);
         }
     }
 
@@ -142,6 +170,18 @@ pub(crate) struct ServerMetrics {
     loops: Mutex<Vec<(&'static str, Arc<TransportMetrics>)>>,
     slots: Mutex<Vec<(&'static str, Arc<ConnectionSlots>)>>,
     certificate_expiry: Mutex<Option<i64>>,
+    recent: Arc<RecentRequests>,
+}
+
+/// A key that is among those that are denied most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeniedKey {
+    /// The key.
+    pub(crate) key: Box<[u8]>,
+    /// How often it was denied, about.
+    pub(crate) count: u64,
+    /// The plan of one of its last denials; none for a quota of the request's own.
+    pub(crate) plan: Option<Name>,
 }
 
 impl ServerMetrics {
@@ -157,7 +197,8 @@ impl ServerMetrics {
     pub(crate) fn transport(&self, transport: &'static str) -> Arc<TransportMetrics> {
         let watched = self.top_denied * Self::WATCHED;
         let denied_keys = (watched > 0).then(|| Mutex::new(DenialSketch::new(watched)));
-        let counters = Arc::new(TransportMetrics { denied_keys, ..TransportMetrics::default() });
+        let recorder = RequestRecorder::new(&self.recent);
+        let counters = Arc::new(TransportMetrics::new(denied_keys, recorder));
         lock(&self.loops).push((transport, Arc::clone(&counters)));
         counters
     }
@@ -182,20 +223,52 @@ impl ServerMetrics {
         *lock(&self.certificate_expiry)
     }
 
+    /// Returns how many of the keys that are denied most are remembered; 0 for none.
+    pub(crate) fn most_denied(&self) -> usize {
+        self.top_denied
+    }
+
     /// Returns the keys that are denied most, over all event loops and transports, each with its approximate count.
     /// Empty unless `--top-denied` is set: keys are personal data.
-    pub(crate) fn top_denied(&self) -> Vec<(Box<[u8]>, u64)> {
-        let mut sums: HashMap<Box<[u8]>, u64> = HashMap::new();
+    pub(crate) fn top_denied(&self) -> Vec<DeniedKey> {
+        let mut sums: HashMap<Box<[u8]>, (u64, Option<Name>)> = HashMap::new();
         for (_, counters) in &*lock(&self.loops) {
             let Some(sketch) = &counters.denied_keys else { continue };
-            for (key, count) in lock(sketch).entries() {
-                *sums.entry(key.into()).or_default() += count;
+            for (key, count, plan) in lock(sketch).entries() {
+                let (sum, of) = sums.entry(key.into()).or_default();
+                *sum += count;
+                *of = plan.cloned().or(of.take());
             }
         }
-        let mut all: Vec<_> = sums.into_iter().collect();
-        all.sort_by(|(one, ones), (other, others)| others.cmp(ones).then_with(|| one.cmp(other)));
+        let mut all: Vec<_> =
+            sums.into_iter().map(|(key, (count, plan))| DeniedKey { key, count, plan }).collect();
+        all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.key.cmp(&other.key)));
         all.truncate(self.top_denied);
         all
+    }
+
+    /// Begins to record requests, so that limits can be tried on them.
+    pub(crate) fn record_requests(&self) {
+        self.recent.begin();
+    }
+
+    /// Gathers what the event loops have recorded, and drops what is too old. To be called once a second.
+    pub(crate) fn tend_recorded(&self) {
+        self.gather_recorded();
+        self.recent.tend();
+    }
+
+    /// Returns what was recorded lately: all of it, or what was asked under this plan.
+    pub(crate) fn recorded(&self, plan: Option<&str>) -> RecordedWindow {
+        self.gather_recorded();
+        self.recent.window(plan)
+    }
+
+    fn gather_recorded(&self) {
+        // Not while the list is locked: an event loop that starts would wait.
+        let loops: Vec<_> = lock(&self.loops).iter().map(|(_, counters)| Arc::clone(counters)).collect();
+        let now = Instant::now();
+        loops.iter().for_each(|counters| counters.recorder.hand_in(now));
     }
 
     /// Returns the sums over all event loops, one per transport, in the order in which they were started.
@@ -254,12 +327,14 @@ mod tests {
         let metrics = ServerMetrics::new(2);
         let (one, two) = (metrics.transport("resp"), metrics.transport("http"));
         for (counters, key, times) in [(&one, "a", 3), (&two, "a", 2), (&two, "b", 4), (&one, "c", 1)] {
-            (0..times).for_each(|_| counters.denied(key.as_bytes()));
+            (0..times).for_each(|_| counters.denied(key.as_bytes(), None));
         }
-        let top = metrics.top_denied();
-        assert_eq!(top, [(Box::from(&b"a"[..]), 5), (Box::from(&b"b"[..]), 4)]);
+        let gold = Name::new("gold").unwrap();
+        two.denied(b"b", Some(&gold));
+        let top = |key: &[u8], count, plan| DeniedKey { key: key.into(), count, plan };
+        assert_eq!(metrics.top_denied(), [top(b"a", 5, None), top(b"b", 5, Some(gold))]);
         let silent = ServerMetrics::default();
-        silent.transport("resp").denied(b"a");
+        silent.transport("resp").denied(b"a", None);
         assert!(silent.top_denied().is_empty());
     }
 }

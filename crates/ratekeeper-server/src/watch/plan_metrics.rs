@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use ratekeeper::port::{HoldId, HoldState, Observer, Request, Standing};
 use ratekeeper::{Decision, FailureMode, Key, Name, Plan, Rule, RuleId, Rules, StoreError};
 
-use super::failure_answers::FailureAnswers;
+use super::failure_answers::{FailureAnswers, FailureAnswersReading};
 use super::failure_log::FailureLog;
 use super::hold_counts::HoldCounts;
 
@@ -44,6 +44,25 @@ struct RuleCounter {
     would_deny: AtomicU64,
     /// Those that were allowed and left less than a fifth.
     near: AtomicU64,
+}
+
+/// How often a rule has decided, at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RuleReading {
+    /// Requests that it allowed, as the rule that bound.
+    pub(crate) allowed: u64,
+    /// Requests that it denied.
+    pub(crate) denied: u64,
+    /// Requests that were allowed, and that it would have denied if it were not in shadow.
+    pub(crate) would_deny: u64,
+}
+
+impl std::ops::AddAssign for RuleReading {
+    fn add_assign(&mut self, other: Self) {
+        self.allowed += other.allowed;
+        self.denied += other.denied;
+        self.would_deny += other.would_deny;
+    }
 }
 
 /// What a rule has decided, or would have.
@@ -100,10 +119,18 @@ impl RuleCounter {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn reading(&self) -> RuleReading {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        RuleReading {
+            allowed: read(&self.allowed),
+            denied: read(&self.denied),
+            would_deny: read(&self.would_deny),
+        }
+    }
+
     /// Returns the counts by name: those of a rule that decides, those of one in shadow, or both if it was both.
     fn read(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (allowed, denied, would_deny) = (read(&self.allowed), read(&self.denied), read(&self.would_deny));
+        let RuleReading { allowed, denied, would_deny } = self.reading();
         let decided = (allowed, denied) != (0, 0);
         let all = [
             ("allowed", allowed, decided),
@@ -145,6 +172,19 @@ impl PlanMetrics {
     /// Returns plan, failure mode and how many requests it has answered, sorted.
     pub(crate) fn failure_answers(&self) -> Vec<(String, &'static str, u64)> {
         self.0.answers.read()
+    }
+
+    /// Calls `each` with plan, rule, and how often the rule has allowed, denied and would have denied: of every rule that has
+    /// decided, in no order. Allocates nothing, and no decision waits for it but the first of a rule.
+    pub(crate) fn each_rule(&self, mut each: impl FnMut(&Name, &Name, RuleReading)) {
+        for counter in self.0.rules.read().unwrap_or_else(PoisonError::into_inner).values() {
+            each(&counter.plan, &counter.rule, counter.reading());
+        }
+    }
+
+    /// Returns how often failure modes let requests through, and turned them away.
+    pub(crate) fn failure_total(&self) -> FailureAnswersReading {
+        self.0.answers.total()
     }
 
     /// Returns how much of debits was forgiven, whatever it is a number of.

@@ -21,10 +21,22 @@ pub(crate) struct Readiness {
     asking: tokio::sync::Mutex<()>,
 }
 
+/// What the last probe of the store found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeReading {
+    /// How long ago that was.
+    pub(crate) age: Duration,
+    /// How long the store took.
+    pub(crate) took: Duration,
+    /// Why it failed, if it did.
+    pub(crate) failure: Option<&'static str>,
+}
+
 /// What the store answered, and when.
 #[derive(Clone, Debug)]
 struct CachedProbe {
     at: Instant,
+    took: Duration,
     result: Result<(), Arc<StoreError>>,
 }
 
@@ -53,10 +65,19 @@ impl Readiness {
         if let Some(known) = self.fresh() {
             return known;
         }
+        let began = Instant::now();
         let result = probe().await.map_err(Arc::new);
-        let known = CachedProbe { at: Instant::now(), result: result.clone() };
+        let known = CachedProbe { at: Instant::now(), took: began.elapsed(), result: result.clone() };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
         result
+    }
+
+    /// Returns what the last probe found, if there was one; asks nobody.
+    pub(crate) fn last(&self) -> Option<ProbeReading> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let CachedProbe { at, took, result } = last.as_ref()?;
+        let failure = result.as_ref().err().map(|error| error.reason());
+        Some(ProbeReading { age: at.elapsed(), took: *took, failure })
     }
 
     fn fresh(&self) -> Option<Result<(), Arc<StoreError>>> {

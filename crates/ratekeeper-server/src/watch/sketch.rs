@@ -7,6 +7,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use ratekeeper::Name;
+
 /// The keys with the most denials, approximately.
 #[derive(Debug)]
 pub(super) struct DenialSketch {
@@ -21,6 +23,8 @@ pub(super) struct DenialSketch {
 struct KeyCount {
     key: Arc<[u8]>,
     count: u64,
+    /// The plan of its last denial; none for a quota of the request's own.
+    plan: Option<Name>,
 }
 
 impl DenialSketch {
@@ -34,14 +38,14 @@ impl DenialSketch {
         }
     }
 
-    /// Counts one denial.
-    pub(super) fn add(&mut self, key: &[u8]) {
+    /// Counts one denial under this plan.
+    pub(super) fn add(&mut self, key: &[u8], plan: Option<&Name>) {
         if let Some(position) = self.positions.get(key).copied() {
-            return self.count(position);
+            return self.count(position, plan);
         }
         let key: Arc<[u8]> = key.into();
         let position = if self.entries.len() < self.capacity {
-            self.entries.push(KeyCount { key: Arc::clone(&key), count: 0 });
+            self.entries.push(KeyCount { key: Arc::clone(&key), count: 0, plan: None });
             self.order.insert((0, self.entries.len() - 1));
             self.entries.len() - 1
         } else {
@@ -52,19 +56,22 @@ impl DenialSketch {
             position
         };
         self.positions.insert(key, position);
-        self.count(position);
+        self.count(position, plan);
     }
 
-    fn count(&mut self, position: usize) {
+    fn count(&mut self, position: usize, plan: Option<&Name>) {
         let entry = &mut self.entries[position];
+        if entry.plan.as_ref() != plan {
+            entry.plan = plan.cloned();
+        }
         self.order.remove(&(entry.count, position));
         entry.count = entry.count.saturating_add(1);
         self.order.insert((entry.count, position));
     }
 
-    /// Returns every key on the list, and its count.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        self.entries.iter().map(|entry| (&*entry.key, entry.count))
+    /// Returns every key on the list, its count, and the plan of its last denial.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&[u8], u64, Option<&Name>)> {
+        self.entries.iter().map(|entry| (&*entry.key, entry.count, entry.plan.as_ref()))
     }
 }
 
@@ -78,11 +85,11 @@ mod tests {
     fn a_heavy_key_stays_whatever_comes_and_goes() {
         let mut sketch = DenialSketch::new(4);
         for round in 0..1_000_u32 {
-            sketch.add(b"heavy");
-            sketch.add(&round.to_be_bytes());
+            sketch.add(b"heavy", None);
+            sketch.add(&round.to_be_bytes(), None);
         }
         assert_eq!(sketch.entries().count(), 4, "bounded");
-        let heavy = sketch.entries().find(|(key, _)| *key == b"heavy").unwrap();
+        let heavy = sketch.entries().find(|(key, ..)| *key == b"heavy").unwrap();
         assert_eq!(heavy.1, 1_000, "it never left, so it never inherited");
     }
 
@@ -93,16 +100,16 @@ mod tests {
             keys in prop::collection::vec(0..16_u8, 0..200),
         ) {
             let mut sketch = DenialSketch::new(capacity);
-            keys.iter().for_each(|key| sketch.add(&[*key]));
+            keys.iter().for_each(|key| sketch.add(&[*key], None));
             let exactly = |key: u8| keys.iter().filter(|other| **other == key).count();
-            for (key, count) in sketch.entries() {
+            for (key, count, _) in sketch.entries() {
                 prop_assert!(count >= exactly(key[0]) as u64);
             }
-            prop_assert_eq!(sketch.entries().map(|(_, count)| count).sum::<u64>(), keys.len() as u64);
+            prop_assert_eq!(sketch.entries().map(|(_, count, _)| count).sum::<u64>(), keys.len() as u64);
             prop_assert!(sketch.entries().count() <= capacity);
             for key in 0..16_u8 {
                 if exactly(key) * capacity > keys.len() {
-                    prop_assert!(sketch.entries().any(|(listed, _)| listed == [key]), "{} is missing", key);
+                    prop_assert!(sketch.entries().any(|(listed, ..)| listed == [key]), "{} is missing", key);
                 }
             }
         }

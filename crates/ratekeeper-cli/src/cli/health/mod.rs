@@ -2,10 +2,6 @@
 
 mod ask;
 mod flags;
-mod target;
-#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
-mod tls;
-mod trust;
 
 pub(super) use ask::run;
 pub(super) use flags::HealthFlags;

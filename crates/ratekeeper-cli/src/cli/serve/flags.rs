@@ -149,10 +149,11 @@ pub(in crate::cli) struct ServeFlags {
     /// Token that clients must send, by AUTH or as a bearer token.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
     pub(super) auth_token: Option<SecretText>,
-    /// File that holds the token of --auth-token.
+    /// File that holds the token of --auth-token; read again when it changes, as those of the other tokens.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_AUTH_TOKEN_FILE", hide_short_help = true)]
     pub(super) auth_token_file: Option<PathBuf>,
-    /// Token that is needed to forget keys by prefix; also accepted as --auth-token.
+    /// Token that is needed to reset, refund, debit and forget keys, and to see which are denied most; also accepted as
+    /// --auth-token. Without it these work from this machine only.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -176,6 +177,23 @@ pub(in crate::cli) struct ServeFlags {
     /// File that holds the token of --metrics-token.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_METRICS_TOKEN_FILE", hide_short_help = true)]
     pub(super) metrics_token_file: Option<PathBuf>,
+    /// Let anybody read /metrics, also where --auth-token is set.
+    #[arg(long, value_name = "BOOL", env = "RATEKEEPER_OPEN_METRICS", hide_short_help = true,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) open_metrics: Option<bool>,
+    /// Names of hosts that HTTP is asked by on this machine without a token, besides loopback, addresses and the name of
+    /// the machine; separated by commas. Other names are refused: they may be those of a page from elsewhere.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        env = "RATEKEEPER_ALLOWED_HOSTS",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub(super) allowed_hosts: Vec<String>,
+    /// Name of this server in its console [default: the name of the machine].
+    #[arg(long, value_name = "NAME", env = "RATEKEEPER_INSTANCE", hide_short_help = true)]
+    pub(super) instance: Option<String>,
     /// Encrypt all transports with this certificate and its chain, in PEM form.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_CERT")]
     pub(super) tls_cert: Option<PathBuf>,

@@ -15,7 +15,7 @@ use super::otlp::otlp;
 use super::record::record;
 use super::rls::{debug, rls};
 use super::store::{memory, redis, snapshot, store};
-use super::tokens::tokens;
+use super::tokens::{ReadTokens, tokens};
 use super::transports::{GRPC_PORT, HTTP_PORT, MSGPACK_PORT, RESP_PORT, endpoint, tls};
 
 /// The longest that a server goes on after it was told to stop.
@@ -76,6 +76,7 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
         // Counters begin with it by themselves; all else would be shared with other services.
         redis.prefix = RedisSettings::prefix_within(&redis.prefix, &rls.cache_key_prefix);
     }
+    let ReadTokens { tokens, files: token_files } = tokens(layers)?;
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     Ok(Settings {
         store,
@@ -92,7 +93,10 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
         kept_for_plans: memory.kept_for_plans,
         keep_keys: memory.keep_keys,
         limits,
-        tokens: tokens(layers)?,
+        tokens,
+        token_files,
+        allowed_hosts: allowed_hosts(layers)?,
+        instance: flags.instance.clone().or_else(|| file.server.instance.clone()),
         tls: tls(layers)?,
         drain: drain.value.unwrap_or_default().0,
         snapshot,
@@ -108,6 +112,23 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
         log_denials: log_denials.value.unwrap_or(0),
         ..Settings::default()
     })
+}
+
+/// Returns the names that HTTP is asked by.
+fn allowed_hosts(layers: Layers<'_>) -> Result<Vec<String>> {
+    let flag = Some(&layers.flags.allowed_hosts).filter(|hosts| !hosts.is_empty());
+    let given = layers
+        .pick(("--allowed-hosts", flag), ("server.allowed_hosts", layers.file.server.allowed_hosts.as_ref()));
+    let is_name = |host: &String| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        !host.is_empty() && host.bytes().all(is_letter)
+    };
+    match given.value.and_then(|hosts| hosts.iter().find(|host| !is_name(host))) {
+        Some(wrong) => Err(given.wrong(format_args!(
+            "`{wrong}`; write the names of hosts without scheme, port or pattern, such as limits.example"
+        ))),
+        None => Ok(given.value.cloned().unwrap_or_default()),
+    }
 }
 
 #[cfg(test)]
@@ -390,6 +411,24 @@ mod tests {
             // The flag may name what the file does not.
             assert_eq!(check(&none, &file).is_ok(), text.is_empty(), "{text}");
         }
+    }
+
+    #[test]
+    fn hosts_are_names() {
+        let hosts = |text: &str| {
+            settings(&ServeFlags::default(), Some(&config(text))).map(|found| found.allowed_hosts)
+        };
+        assert_eq!(hosts("[server]\nallowed_hosts = [\"limits.example\"]\n").unwrap(), ["limits.example"]);
+        for wrong in ["https://limits.example", "limits.example:8080", "*.example", ""] {
+            let said = hosts(&format!("[server]\nallowed_hosts = [\"{wrong}\"]\n")).unwrap_err().to_string();
+            assert!(
+                said.starts_with(&format!("a.toml:2: [server] allowed_hosts: `{wrong}`; write")),
+                "{said}"
+            );
+        }
+        let open = config("[server]\nopen_metrics = true\nmetrics_token = \"a\"\n");
+        let said = settings(&ServeFlags::default(), Some(&open)).unwrap_err().to_string();
+        assert!(said.starts_with("a.toml:2: [server] open_metrics: true; together with"), "{said}");
     }
 
     #[test]

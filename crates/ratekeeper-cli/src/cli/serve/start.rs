@@ -12,8 +12,8 @@ use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{
-    Engine, FileWatcher, FrontCounts, PeriodicSnapshot, ProcessSignals, Recorder, Settings, Snapshot,
-    StatsdSender, StoreLocation, Tracer, check_store, close_store, config, serve,
+    Engine, EventLog, FileWatcher, FrontCounts, PeriodicSnapshot, ProcessSignals, Recorder, Settings,
+    Snapshot, StatsdSender, StoreLocation, Tracer, check_store, close_store, config, serve,
 };
 
 use super::super::output::EXIT_NO;
@@ -43,7 +43,8 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
             settings::check(&flags, config)?;
             Ok(config.plans()?)
         });
-        let reload = config::watch(&config, registry, engine.reloads().clone(), understand);
+        let reload =
+            config::watch(&config, registry, engine.reloads().clone(), engine.events().clone(), understand);
         Ok(vec![reload.context("cannot watch --config")?])
     })
 }
@@ -55,6 +56,8 @@ pub(in crate::cli) fn start(
     registry: Registry,
     watch: impl FnOnce(&Arc<Engine>) -> Result<Vec<FileWatcher>>,
 ) -> Result<ExitCode> {
+    // What happens to the server, whoever notices it.
+    let events = EventLog::default();
     let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
     let mut shared_store = None;
     let engine = match &settings.store {
@@ -74,7 +77,9 @@ pub(in crate::cli) fn start(
             // Every loop is a runtime, and so has a connection of its own. A way to it of its own besides, so that no
             // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
-            let store = settings.redis.builder(url).connections(connections).build().context("--store")?;
+            let builder =
+                settings.redis.builder(url).connections(connections).observer(Arc::new(events.clone()));
+            let store = builder.build().context("--store")?;
             check_store(store.clone(), settings.redis.timeout)?;
             let breakers = {
                 let store = store.clone();
@@ -94,7 +99,8 @@ pub(in crate::cli) fn start(
         .kept_for_plans(settings.kept_for_plans)
         .on_store_error(settings.on_store_error)
         .top_denied(settings.top_denied)
-        .logging_denials(settings.log_denials);
+        .logging_denials(settings.log_denials)
+        .with_events(events.clone());
     let recorder = settings.record.as_ref().map(Recorder::start).transpose()?;
     let engine = match &recorder {
         Some(recorder) => engine.recorded_by(recorder),
@@ -104,7 +110,8 @@ pub(in crate::cli) fn start(
         Some(otlp) => engine.traced_by(Tracer::start(otlp)?),
         None => engine,
     };
-    let service = settings.rls.clone().map(RateLimitService::new).map(Arc::new);
+    let service =
+        settings.rls.clone().map(|rls| RateLimitService::new(rls).with_events(events)).map(Arc::new);
     let engine = match &service {
         Some(service) => engine.with_rls(Arc::clone(service)),
         None => engine,

@@ -4,12 +4,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ratekeeper_server::config::SecretText;
-use ratekeeper_server::{Secret, Tokens};
+use ratekeeper_server::{Secret, TokenFiles, Tokens};
 
 use super::layers::{Effort, Layers};
 
+/// The tokens, and where they were read from.
+pub(super) struct ReadTokens {
+    pub(super) tokens: Tokens,
+    pub(super) files: TokenFiles,
+}
+
 /// Returns the tokens, no two of which are the same.
-pub(super) fn tokens(layers: Layers<'_>) -> Result<Tokens> {
+pub(super) fn tokens(layers: Layers<'_>) -> Result<ReadTokens> {
     let (flags, file) = (layers.flags, &layers.file.server);
     let auth = GivenToken::new(
         "auth",
@@ -26,21 +32,25 @@ pub(super) fn tokens(layers: Layers<'_>) -> Result<Tokens> {
         (&flags.metrics_token, &flags.metrics_token_file),
         (&file.metrics_token, &file.metrics_token_file),
     );
-    let tokens =
-        Tokens { auth: auth.read(layers)?, admin: admin.read(layers)?, metrics: metrics.read(layers)? };
-    for (given, token, other, other_token, consequence) in [
-        (&admin, &tokens.admin, "auth", &tokens.auth, "every client could forget every key"),
-        (&metrics, &tokens.metrics, "auth", &tokens.auth, "a reader of metrics could send requests"),
-        (&metrics, &tokens.metrics, "admin", &tokens.admin, "a reader of metrics could forget keys"),
-    ] {
-        if let (Some(token), Some(other_token)) = (token, other_token)
-            && token.is_same_as(other_token)
-        {
-            let message = format!("the same as the {other} token, so {consequence}; choose another");
-            return Err(given.wrong(layers, "", &message));
-        }
+    let open_metrics =
+        layers.pick(("--open-metrics", flags.open_metrics), ("server.open_metrics", file.open_metrics));
+    let is_open = open_metrics.value.unwrap_or(false);
+    if is_open && (metrics.text.is_some() || metrics.path.is_some()) {
+        return Err(open_metrics.wrong("true; together with a metrics token: leave one of them out"));
     }
-    Ok(tokens)
+    let tokens = Tokens {
+        auth: auth.read(layers)?,
+        admin: admin.read(layers)?,
+        metrics: metrics.read(layers)?,
+        open_metrics: is_open,
+    };
+    if let Some(clash) = tokens.clash() {
+        let given = if clash.token == "admin" { &admin } else { &metrics };
+        return Err(given.wrong(layers, "", &clash.to_string()));
+    }
+    let file = |given: &GivenToken<'_>| given.path.map(Path::to_owned);
+    let files = TokenFiles { auth: file(&auth), admin: file(&admin), metrics: file(&metrics) };
+    Ok(ReadTokens { tokens, files })
 }
 
 /// True if there is an admin token, wherever it is.
@@ -86,25 +96,9 @@ impl<'a> GivenToken<'a> {
                 None => Err(self.wrong(layers, "", "empty; give a token or leave it out")),
             },
             (None, Some(_)) if layers.effort == Effort::Check => Ok(None),
-            (None, Some(path)) => read_file(path)
+            (None, Some(path)) => TokenFiles::read_one(path)
                 .map(Some)
                 .map_err(|message| self.wrong(layers, "-file", &format!("{}: {message}", path.display()))),
         }
     }
-}
-
-/// Returns the token that a file holds, or what is wrong with the file.
-fn read_file(path: &Path) -> Result<Secret, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
-    let token = text.strip_suffix('\n').unwrap_or(&text);
-    let token = token.strip_suffix('\r').unwrap_or(token);
-    if token.contains('\n') {
-        return Err("has several lines; a token is one line".to_owned());
-    }
-    // Nobody sees them, and no client would send them.
-    if token.starts_with('\u{feff}') || token.trim() != token || token.contains(char::is_control) {
-        return Err("has a byte-order mark, a blank at an end or a control character; write the token alone"
-            .to_owned());
-    }
-    Secret::new(token).ok_or_else(|| "is empty; write the token into it".to_owned())
 }

@@ -22,6 +22,7 @@ use crate::rls::error::{RlsError, RlsErrorKind};
 use crate::rls::matching::{Explanation, RateLimitConfig};
 use crate::rls::rule::LimitPlan;
 use crate::settings::{RedisLayout, RlsSettings};
+use crate::watch::{AskedRequest, EventKind, EventLevel, EventLog};
 
 /// Answers `ShouldRateLimit`: finds the rules of descriptors, has the keeper judge them in one call, and tells what came of it.
 ///
@@ -61,6 +62,7 @@ pub struct RateLimitService {
     cache: PlanCache,
     /// Tells when a ban's unit ends; limits go by the clock of the store.
     clock: Arc<dyn Clock>,
+    events: EventLog,
 }
 
 /// Why descriptors are judged.
@@ -79,7 +81,15 @@ impl RateLimitService {
             counts: RlsCounts::default(),
             cache: PlanCache::default(),
             clock: Arc::new(MonotonicClock),
+            events: EventLog::default(),
         }
+    }
+
+    /// Notes configurations that are loaded, or refused, in this list.
+    #[must_use]
+    pub fn with_events(mut self, events: EventLog) -> Self {
+        self.events = events;
+        self
     }
 
     /// Sets the clock by which bans are told when their unit ends; the process's unless set.
@@ -96,14 +106,19 @@ impl RateLimitService {
 
     /// Puts a configuration in force, instead of the one before.
     pub fn load(&self, config: RateLimitConfig) {
+        let (domains, rules) = (config.domains().len(), config.rules().len());
         let before = self.loaded.load();
         self.loaded.store(Some(Arc::new(LoadedConfig::after(before.as_deref(), config))));
         self.counts.loaded();
+        let text = format!("limits for Envoy loaded: {domains} domains, {rules} rules");
+        self.events.note(EventKind::Reload, EventLevel::Info, text);
     }
 
     /// Counts a configuration that was refused. The one in force stays.
     pub fn load_failed(&self) {
         self.counts.load_failed();
+        let text = "limits for Envoy were not loaded, the old ones stay; the log says why";
+        self.events.note(EventKind::Reload, EventLevel::Error, text);
     }
 
     /// Explains what a descriptor finds, and what counts it in the layout of this service.
@@ -157,16 +172,16 @@ impl RateLimitService {
         self.answer(keeper, request, deadline, |_| {}).await
     }
 
-    /// Like [`should_rate_limit`](RateLimitService::should_rate_limit), but `refused` is called with the key of every limit
-    /// that a request was refused by.
+    /// Like [`should_rate_limit`](RateLimitService::should_rate_limit), but `asked` is called with the key of every limit that
+    /// was charged, and with whether it refused the request.
     pub(crate) async fn answer(
         &self,
         keeper: &Keeper,
         request: &RlsRequest,
         deadline: Option<Duration>,
-        refused: impl FnMut(&[u8]),
+        asked: impl FnMut(AskedRequest<'_>),
     ) -> Result<RlsAnswer, RlsError> {
-        let answered = self.judge(keeper, request, deadline, Purpose::Charge, refused).await;
+        let answered = self.judge(keeper, request, deadline, Purpose::Charge, asked).await;
         if let Err(error) = &answered {
             match error.kind() {
                 RlsErrorKind::Store => self.counts.store_failed(),
@@ -233,7 +248,7 @@ impl RateLimitService {
         request: &RlsRequest,
         deadline: Option<Duration>,
         purpose: Purpose,
-        refused: impl FnMut(&[u8]),
+        asked: impl FnMut(AskedRequest<'_>),
     ) -> Result<RlsAnswer, RlsError> {
         let loaded = self.loaded.load();
         let mut cases = self.cases(loaded.as_deref(), keeper, request, purpose)?;
@@ -250,8 +265,8 @@ impl RateLimitService {
         };
         let statuses = self.statuses(&cases, &standings);
         let overall = self.overall(&cases, &statuses, purpose);
-        if overall == RlsCode::OverLimit {
-            cases.refusing_keys(&statuses).for_each(refused);
+        if purpose == Purpose::Charge {
+            cases.asked(&statuses, overall).for_each(asked);
         }
         let mut answer =
             RlsAnswer { overall, statuses, response_headers: Vec::new(), body: Vec::new(), metadata: None };
@@ -310,11 +325,18 @@ impl Cases<'_> {
         quota > 0 && quota == over
     }
 
-    fn refusing_keys(&self, statuses: &[DescriptorStatus]) -> impl Iterator<Item = &[u8]> {
-        let refusing = self.each.iter().zip(statuses).filter(|(_, status)| status.code == RlsCode::OverLimit);
-        refusing.filter_map(|(case, _)| match &case.applied {
-            Applied::Limited(limited) => self.keys.get(limited.key.clone()),
-            _ => None,
+    /// Returns what was charged, each with its key.
+    fn asked(
+        &self,
+        statuses: &[DescriptorStatus],
+        overall: RlsCode,
+    ) -> impl Iterator<Item = AskedRequest<'_>> {
+        let charged = self.each.iter().zip(statuses).filter(|(case, _)| !case.is_negative);
+        charged.filter_map(move |(case, status)| {
+            let Applied::Limited(limited) = &case.applied else { return None };
+            let is_denied = overall == RlsCode::OverLimit && status.code == RlsCode::OverLimit;
+            let (key, plan) = (self.keys.get(limited.key.clone())?, Some(limited.plan.name()));
+            Some(AskedRequest { key, plan, cost: case.hits, is_denied })
         })
     }
 }

@@ -13,7 +13,7 @@ use super::status::{GrpcCode, GrpcStatus};
 use super::{health, holds, plans, reflection, rls, throttle};
 use crate::net::Connection;
 use crate::otel::{RequestKind, TraceSpan};
-use crate::secret::Role;
+use crate::secret::{AdminRight, UNASKED};
 
 /// Answers one call. Dropped if the client gives it up, so that nobody waits for nobody.
 pub(super) async fn answer(
@@ -54,7 +54,9 @@ async fn answer_plainly(
         reply.end = ReplyEnd::Unsupported;
         return (messages, reply);
     }
-    match find(&grpc, &connection, &head).await {
+    let found = find(&grpc, &connection, &head).await;
+    let right = found.as_ref().map_or(UNASKED, |(_, right)| *right);
+    match found.map(|(method, _)| method) {
         Ok(GrpcMethod::Throttle) => {
             unary(&grpc, &mut messages, &mut reply, async |asked| throttle::answer(&grpc, asked).await).await
         }
@@ -63,10 +65,12 @@ async fn answer_plainly(
                 .await
         }
         Ok(GrpcMethod::Refund) => {
-            unary(&grpc, &mut messages, &mut reply, async |asked| plans::refund(&grpc, asked).await).await
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::refund(&grpc, right, asked).await)
+                .await
         }
         Ok(GrpcMethod::Debit) => {
-            unary(&grpc, &mut messages, &mut reply, async |asked| plans::debit(&grpc, asked).await).await
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::debit(&grpc, right, asked).await)
+                .await
         }
         Ok(GrpcMethod::Hold) => {
             unary(&grpc, &mut messages, &mut reply, async |asked| holds::hold(&grpc, asked).await).await
@@ -81,11 +85,11 @@ async fn answer_plainly(
             unary(&grpc, &mut messages, &mut reply, async |asked| holds::extend(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Reset) => {
-            unary(&grpc, &mut messages, &mut reply, async |asked| plans::reset(&grpc, asked).await).await
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::reset(&grpc, right, asked).await)
+                .await
         }
         Ok(GrpcMethod::Forget) => {
-            let role = role(&grpc, &connection, &head).await;
-            unary(&grpc, &mut messages, &mut reply, async |asked| plans::forget(&grpc, role, asked).await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::forget(&grpc, right, asked).await)
                 .await
         }
         Ok(GrpcMethod::ShouldRateLimit) => {
@@ -126,25 +130,28 @@ fn respond<M: Message>(grpc: &GrpcTransport, reply: &mut Reply, result: Result<M
     }
 }
 
+/// Returns the method that is called, if its caller may, and whether that is an administrator.
 async fn find(
     grpc: &GrpcTransport,
     connection: &Connection,
     head: &CallHead,
-) -> Result<GrpcMethod, GrpcStatus> {
-    let method = head.method;
-    if !method.is_some_and(GrpcMethod::is_open) && !is_authorized(grpc, connection, head).await {
+) -> Result<(GrpcMethod, AdminRight), GrpcStatus> {
+    let (responder, method) = (&grpc.responder, head.method);
+    let is_open = method.is_some_and(GrpcMethod::is_open);
+    let is_needed = !is_open && responder.tokens().are_needed();
+    let is_for_admins = method.is_some_and(GrpcMethod::is_for_admins);
+    let shown = match is_needed || is_for_admins {
+        true => responder.check(connection).role_of(head.authorization.as_ref()).await,
+        false => None,
+    };
+    if is_needed && shown.is_none() {
         return Err(GrpcStatus::new(GrpcCode::Unauthenticated, "send `authorization: Bearer TOKEN`"));
     }
     let unknown =
         || GrpcStatus::new(GrpcCode::Unimplemented, "no such method; server reflection tells what there is");
-    method.ok_or_else(unknown)
-}
-
-async fn is_authorized(grpc: &GrpcTransport, connection: &Connection, head: &CallHead) -> bool {
-    !grpc.responder.tokens().are_needed() || role(grpc, connection, head).await.is_some()
-}
-
-/// Returns the role of the caller's token.
-async fn role(grpc: &GrpcTransport, connection: &Connection, head: &CallHead) -> Option<Role> {
-    grpc.responder.check(connection).role_of(head.authorization.as_ref()).await
+    let right = match is_for_admins {
+        true => responder.right(shown, connection.is_local() && !head.is_forwarded),
+        false => UNASKED,
+    };
+    method.map(|method| (method, right)).ok_or_else(unknown)
 }

@@ -34,6 +34,8 @@ pub(super) enum FieldMeaning {
     },
     /// `traceparent`.
     TraceParent,
+    /// A proxy has passed the call on: whoever called is somewhere else.
+    Forwarded,
     /// Nothing of interest.
     Other,
     /// No request has this field, or not with this value.
@@ -67,6 +69,7 @@ impl FieldMeaning {
                 millis.map_or(FieldMeaning::Other, |millis| FieldMeaning::ExpectedTimeout { millis })
             }
             b"traceparent" => FieldMeaning::TraceParent,
+            b"forwarded" | b"x-forwarded-for" | b"x-real-ip" | b"via" => FieldMeaning::Forwarded,
             b"te" if value != b"trailers" => FieldMeaning::Malformed,
             // They are about a connection of HTTP/1.
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
@@ -100,6 +103,8 @@ pub(super) struct CallHead {
     pub(super) expected_timeout: Option<Duration>,
     /// The trace that the call belongs to, if it says so.
     pub(super) trace_parent: Option<TraceParent>,
+    /// Whether a proxy has passed it on.
+    pub(super) is_forwarded: bool,
     is_post: bool,
     is_grpc: Option<bool>,
     is_malformed: bool,
@@ -151,6 +156,10 @@ impl CallHead {
             FieldMeaning::TraceParent => {
                 self.seen |= REGULAR;
                 self.trace_parent = self.trace_parent.or_else(|| TraceParent::parse(value));
+            }
+            FieldMeaning::Forwarded => {
+                self.seen |= REGULAR;
+                self.is_forwarded = true;
             }
             FieldMeaning::Other => self.seen |= REGULAR,
             FieldMeaning::Malformed => self.is_malformed = true,
@@ -230,6 +239,14 @@ mod tests {
         let told = |value| head(&[&CALL[..], &[("traceparent", value)]].concat()).trace_parent;
         assert_eq!(told(field), TraceParent::parse(field.as_bytes()));
         assert!(told(field).is_some() && told("").is_none() && head(&CALL).trace_parent.is_none());
+    }
+
+    #[test]
+    fn a_proxy_is_seen() {
+        assert!(!head(&CALL).is_forwarded);
+        for name in ["forwarded", "x-forwarded-for", "x-real-ip", "via"] {
+            assert!(head(&[&CALL[..], &[(name, "x")]].concat()).is_forwarded, "{name}");
+        }
     }
 
     #[test]

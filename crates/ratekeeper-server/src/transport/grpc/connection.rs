@@ -541,7 +541,7 @@ mod tests {
     use super::*;
     use crate::engine::Engine;
     use crate::request::RequestLimits;
-    use crate::secret::Tokens;
+    use crate::secret::LiveTokens;
 
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
@@ -555,7 +555,7 @@ mod tests {
     fn transport() -> Arc<GrpcTransport> {
         let store = MemoryStore::builder().build();
         let engine = Arc::new(Engine::in_memory(store, Registry::default(), RequestLimits::default()));
-        Arc::new(GrpcTransport::new(engine, Tokens::default(), Duration::from_secs(30)))
+        Arc::new(GrpcTransport::new(engine, LiveTokens::default(), Duration::from_secs(30)))
     }
 
     /// However much a client has sent, some 32 KiB of it are taken before others have their turn.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::unfinished::MessagePool;
 use crate::engine::Engine;
 use crate::responder::Responder;
-use crate::secret::Tokens;
+use crate::secret::LiveTokens;
 use crate::settings::ConnectionAge;
 
 /// The transport's name.
@@ -26,7 +26,7 @@ pub(crate) struct GrpcTransport {
 
 impl GrpcTransport {
     /// Returns the transport.
-    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens, patience: Duration) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, tokens: LiveTokens, patience: Duration) -> Self {
         let responder = Responder::new(NAME, engine, tokens);
         GrpcTransport { responder, patience, pool: Arc::default(), age: None }
     }

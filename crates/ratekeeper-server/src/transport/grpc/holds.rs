@@ -10,6 +10,7 @@ use super::status::GrpcStatus;
 use crate::request::{HoldFields, HoldVerb, PlanFields, PlanVerb};
 use crate::responder::WireAnswer;
 use crate::rule_row;
+use crate::secret::UNASKED;
 
 /// Answers `Hold`.
 pub(super) async fn hold(
@@ -19,7 +20,7 @@ pub(super) async fn hold(
     let proto::HoldRequest { key, plans, cost, costs, each, lease } = body;
     let lease = lease.map(|lease| from_wire("lease", lease)).transpose()?;
     let fields = PlanFields { key: key.as_bytes(), cost, each, lease, ..PlanFields::default() };
-    match plans::answer(grpc, PlanVerb::Hold, fields, &plans, "", &costs).await? {
+    match plans::answer(grpc, PlanVerb::Hold, UNASKED, fields, &plans, "", &costs).await? {
         WireAnswer::Held(ruling, id) => Ok(proto::HoldResponse {
             decision: Some(decision(&ruling, each)),
             id: id.map(|id| id.to_string()).unwrap_or_default(),

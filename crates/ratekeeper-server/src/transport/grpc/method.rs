@@ -71,6 +71,11 @@ impl GrpcMethod {
         matches!(self, GrpcMethod::Check | GrpcMethod::Watch)
     }
 
+    /// Returns true for methods that only an administrator may call.
+    pub(super) fn is_for_admins(self) -> bool {
+        matches!(self, GrpcMethod::Refund | GrpcMethod::Debit | GrpcMethod::Reset | GrpcMethod::Forget)
+    }
+
     /// Returns true for methods with an answer of several messages.
     pub(super) fn is_streaming(self) -> bool {
         matches!(self, GrpcMethod::Watch | GrpcMethod::Reflection)

@@ -11,10 +11,10 @@ use super::generated::ratekeeper_v1::{
     ResetResponse, RuleDecision,
 };
 use super::status::GrpcStatus;
-use crate::request::{ForgetFields, NamedUnits, PlanFields, PlanVerb};
+use crate::request::{AdminVerb, ForgetFields, NamedUnits, PlanFields, PlanVerb};
 use crate::responder::WireAnswer;
 use crate::rule_row::{self, RuleRow};
-use crate::secret::Role;
+use crate::secret::{AdminRight, UNASKED};
 
 /// Answers `Acquire` and `Peek`, which are the same on the wire.
 pub(super) async fn acquire(
@@ -24,42 +24,54 @@ pub(super) async fn acquire(
 ) -> Result<Decision, GrpcStatus> {
     let AcquireRequest { key, plans, quota, cost, costs, each } = body;
     let fields = PlanFields { key: key.as_bytes(), cost, each, ..PlanFields::default() };
-    let answer = answer(grpc, verb, fields, &plans, &quota, &costs).await?;
+    let answer = answer(grpc, verb, UNASKED, fields, &plans, &quota, &costs).await?;
     Ok(decision(&ruling(answer)?, each))
 }
 
 /// Answers `Refund`.
-pub(super) async fn refund(grpc: &GrpcTransport, body: RefundRequest) -> Result<Decision, GrpcStatus> {
+pub(super) async fn refund(
+    grpc: &GrpcTransport,
+    right: AdminRight,
+    body: RefundRequest,
+) -> Result<Decision, GrpcStatus> {
     let RefundRequest { key, plans, quota, cost, charged_ago, costs } = body;
     let charged_ago = charged_ago.map(|age| from_wire("charged_ago", age)).transpose()?;
     let fields = PlanFields { key: key.as_bytes(), cost, charged_ago, ..PlanFields::default() };
-    let answer = answer(grpc, PlanVerb::Refund, fields, &plans, &quota, &costs).await?;
+    let answer = answer(grpc, PlanVerb::Refund, right, fields, &plans, &quota, &costs).await?;
     Ok(decision(&ruling(answer)?, false))
 }
 
 /// Answers `Debit`.
-pub(super) async fn debit(grpc: &GrpcTransport, body: DebitRequest) -> Result<Decision, GrpcStatus> {
+pub(super) async fn debit(
+    grpc: &GrpcTransport,
+    right: AdminRight,
+    body: DebitRequest,
+) -> Result<Decision, GrpcStatus> {
     let DebitRequest { key, plans, quota, cost, costs, each } = body;
     let fields = PlanFields { key: key.as_bytes(), cost, each, ..PlanFields::default() };
-    let answer = answer(grpc, PlanVerb::Debit, fields, &plans, &quota, &costs).await?;
+    let answer = answer(grpc, PlanVerb::Debit, right, fields, &plans, &quota, &costs).await?;
     Ok(decision(&ruling(answer)?, each))
 }
 
 /// Answers `Reset`.
-pub(super) async fn reset(grpc: &GrpcTransport, body: ResetRequest) -> Result<ResetResponse, GrpcStatus> {
+pub(super) async fn reset(
+    grpc: &GrpcTransport,
+    right: AdminRight,
+    body: ResetRequest,
+) -> Result<ResetResponse, GrpcStatus> {
     let ResetRequest { key, plans, quota } = body;
     let fields = PlanFields { key: key.as_bytes(), ..PlanFields::default() };
-    let answer = answer(grpc, PlanVerb::Reset, fields, &plans, &quota, &BTreeMap::new()).await?;
+    let answer = answer(grpc, PlanVerb::Reset, right, fields, &plans, &quota, &BTreeMap::new()).await?;
     Ok(ResetResponse { forgotten: forgotten(answer)? })
 }
 
 /// Answers `Forget`.
 pub(super) async fn forget(
     grpc: &GrpcTransport,
-    role: Option<Role>,
+    right: AdminRight,
     body: ForgetRequest,
 ) -> Result<ForgetResponse, GrpcStatus> {
-    let admin = grpc.responder.admin(role)?;
+    let admin = AdminVerb::Forget.by(right)?;
     // The wire cannot tell an empty prefix from none.
     let prefix = Some(body.prefix.as_slice()).filter(|prefix| !prefix.is_empty());
     let request = ForgetFields { prefix, all: body.all }.check(admin)?;
@@ -70,6 +82,7 @@ pub(super) async fn forget(
 pub(super) async fn answer(
     grpc: &GrpcTransport,
     verb: PlanVerb,
+    right: AdminRight,
     fields: PlanFields<'_>,
     plans: &[String],
     quota: &str,
@@ -79,7 +92,7 @@ pub(super) async fn answer(
     let quota = (!quota.is_empty()).then_some(quota);
     let units = units(costs)?.instead_of(fields.cost)?;
     let fields = PlanFields { plans: &names, quota, units: units.as_slice(), ..fields };
-    Ok(grpc.responder.answer(&fields.check(verb, grpc.responder.limits())?).await?)
+    Ok(grpc.responder.answer(&fields.check(verb, grpc.responder.limits(), right)?).await?)
 }
 
 /// Returns the units that a request names.

@@ -85,17 +85,15 @@ impl From<RequestError> for GrpcStatus {
     fn from(error: RequestError) -> Self {
         let code = match &error {
             RequestError::PlansOnly => GrpcCode::PermissionDenied,
-            RequestError::NotAdmin(NotAdmin::Unknown) => GrpcCode::Unauthenticated,
-            RequestError::NotAdmin(NotAdmin::TurnedOff | NotAdmin::Forbidden) => GrpcCode::PermissionDenied,
+            RequestError::NotAdmin(_, NotAdmin::Unknown) => GrpcCode::Unauthenticated,
+            RequestError::NotAdmin(_, NotAdmin::Remote | NotAdmin::Forbidden) => GrpcCode::PermissionDenied,
             RequestError::CannotForget(_) | RequestError::Unsupported(_) => GrpcCode::Unimplemented,
             RequestError::Keeper(KeeperError::UnknownPlan { .. }) => GrpcCode::NotFound,
             // A store that cannot decide by a quota was asked by mistake, and then the error has a field.
             RequestError::Keeper(KeeperError::Store(_)) if error.field().is_none() => GrpcCode::Unavailable,
             _ => GrpcCode::InvalidArgument,
         };
-        let message = error.spelled(name);
-        let method = if matches!(error, RequestError::NotAdmin(_)) { "Forget: " } else { "" };
-        Self::new(code, format!("{method}{message}"))
+        Self::new(code, error.spelled(name))
     }
 }
 

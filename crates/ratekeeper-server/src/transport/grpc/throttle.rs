@@ -7,6 +7,7 @@ use super::generated::throttlecrab::{ThrottleRequest, ThrottleResponse};
 use super::plans::ruling;
 use super::status::GrpcStatus;
 use crate::request::{RequestError, ThrottleDialect, ThrottleFields};
+use crate::secret::UNASKED;
 
 /// Answers a throttle.
 pub(super) async fn answer(
@@ -22,7 +23,7 @@ pub(super) async fn answer(
         quantity: body.quantity.map(i64::from),
     };
     let throttle = fields.check(ThrottleDialect::Throttle, grpc.responder.limits())?;
-    let ruling = ruling(grpc.responder.answer(&throttle.request(key)).await?)?;
+    let ruling = ruling(grpc.responder.answer(&throttle.request(key, UNASKED)?).await?)?;
     Ok(response(&ruling))
 }
 

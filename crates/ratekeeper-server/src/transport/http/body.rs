@@ -176,9 +176,12 @@ pub(super) fn blame(
     };
     for (name, kind) in fields {
         match object.get(*name) {
-            // The one field that every body must have.
+            // The fields that a body must have, if it has them at all.
             None | Some(Value::Null) if *name == "key" => {
                 return RequestError::Missing(RequestField::Key).into();
+            }
+            None | Some(Value::Null) if *name == "limit" => {
+                return Problem::field("limit", "limit: missing; write one, such as 10/s burst 20");
             }
             None | Some(Value::Null) => {}
             Some(value) if kind.fits(value) => {}

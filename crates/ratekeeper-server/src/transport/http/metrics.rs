@@ -182,8 +182,8 @@ pub(super) fn render(engine: &Engine) -> String {
     if !top.is_empty() {
         page.head("ratekeeper_top_denied", "gauge", "Denials of the keys with most of them, about.");
     }
-    for (rank, (key, count)) in (1..).zip(top) {
-        let key = label(&key);
+    for (rank, denied) in (1..).zip(top) {
+        let (key, count) = (label(&denied.key), denied.count);
         page.line(&format!("ratekeeper_top_denied{{key=\"{key}\",rank=\"{rank}\"}} {count}"));
     }
     rls_metrics::render(&mut page, engine, &readings);

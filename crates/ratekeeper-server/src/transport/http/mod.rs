@@ -7,20 +7,28 @@
 //! reply       answers to bodies and fields       problem   errors, as problem+json
 //! socket      a socket that reports progress     metrics   what Prometheus reads
 //! rls         what is asked for Envoy            whole_body   bodies, within bounds
-//! traced      names of spans
+//! guard       pages from elsewhere, kept out     reply_body   bodies of replies
+//! console     what the console asks for; console_query: how; plans_page: the plans
+//! page        the console's page                 traced    names of spans
 //! front_metrics, rls_metrics   what is counted in front of a remote store, and for Envoy
 //! ```
 
 mod body;
+mod console;
+mod console_query;
 mod context;
 mod front_metrics;
+mod guard;
 mod holds;
 mod metrics;
 mod metrics_page;
+mod page;
 mod plan_body;
+mod plans_page;
 mod problem;
 mod query;
 mod reply;
+mod reply_body;
 mod rls;
 mod rls_metrics;
 mod route;
@@ -30,4 +38,5 @@ mod transport;
 mod whole_body;
 
 pub(crate) use context::{DEBUG_NAME, HttpTransport, NAME, PROMETHEUS_NAME};
+pub(crate) use guard::HostNames;
 pub(crate) use rls_metrics::rls_stats;

@@ -1,6 +1,6 @@
 //! Errors as `application/problem+json`, with a code that programs can rely on.
 
-use http::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::{StoreError, StoreErrorKind};
@@ -66,6 +66,33 @@ impl Problem {
     pub(super) fn unauthorized() -> Self {
         let detail = "send `authorization: Bearer TOKEN`";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "The token is wrong or missing", detail)
+    }
+
+    /// Returns the problem of a request that was sent here by a name that is not this server's.
+    pub(super) fn wrong_host(host: &str) -> Self {
+        let shown: String = host.chars().take(100).collect();
+        let detail = format!(
+            "host: `{shown}`; ask by an address or `localhost`, show the token, or start the server with \
+             --allowed-hosts {shown}"
+        );
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", "This is another server", detail)
+    }
+
+    /// Returns the problem of a request by a page of another site.
+    pub(super) fn cross_site() -> Self {
+        let detail = "a page of another site asks for this, by its `Origin` or `Sec-Fetch-Site`";
+        Self::new(StatusCode::FORBIDDEN, "cross_site", "Not for pages of other sites", detail)
+    }
+
+    /// Returns the problem of one watcher too many.
+    pub(super) fn too_many_streams(most: usize) -> Self {
+        let detail = format!("{most} streams are open (limit {most}): close one, or ask GET /v1/stats");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", "Too many watch already", detail)
+    }
+
+    /// Returns the problem of a plan that is not there, or not followed by itself.
+    pub(super) fn unknown_plan(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "unknown_plan", "There is no plan of that name", detail)
     }
 
     pub(super) fn not_found() -> Self {
@@ -147,6 +174,9 @@ impl Problem {
             StatusCode::UNAUTHORIZED => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
+            StatusCode::SERVICE_UNAVAILABLE if self.code == "too_many_streams" => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+            }
             StatusCode::METHOD_NOT_ALLOWED => {
                 let allowed = self.detail.trim_start_matches("use ");
                 if let Ok(allowed) = HeaderValue::from_str(allowed) {
@@ -176,10 +206,10 @@ impl From<RequestError> for Problem {
             RequestError::PlansOnly => {
                 (StatusCode::FORBIDDEN, "plans_only", "This server takes no quotas from requests")
             }
-            RequestError::NotAdmin(refusal) => {
+            RequestError::NotAdmin(_, refusal) => {
                 let (status, code) = match refusal {
                     NotAdmin::Unknown => (StatusCode::UNAUTHORIZED, "unauthorized"),
-                    NotAdmin::TurnedOff => (StatusCode::FORBIDDEN, "admin_disabled"),
+                    NotAdmin::Remote => (StatusCode::FORBIDDEN, "admin_disabled"),
                     NotAdmin::Forbidden => (StatusCode::FORBIDDEN, "admin_required"),
                 };
                 (status, code, "Only an administrator may do this")
@@ -192,8 +222,7 @@ impl From<RequestError> for Problem {
             }
             RequestError::Keeper(KeeperError::Store(error)) => return Self::store(error),
             RequestError::Keeper(KeeperError::UnknownPlan { .. }) => {
-                let title = "There is no plan of that name";
-                return Self::new(StatusCode::NOT_FOUND, "unknown_plan", title, error.to_string());
+                return Self::unknown_plan(error.to_string());
             }
             RequestError::Keeper(KeeperError::Key(_)) => return Self::field("key", error.to_string()),
             RequestError::Keeper(

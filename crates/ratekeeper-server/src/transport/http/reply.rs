@@ -5,20 +5,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, Response, StatusCode};
-use http_body_util::Full;
 use ratekeeper::port::{HoldId, HoldOutcome};
 use ratekeeper::{Decision, Reason, Ruling};
 use ratekeeper_http::PolicyHeaders;
 use ratekeeper_http::headers::{HeaderDialect, emit};
 
+use super::reply_body::ReplyBody;
 use crate::rule_row::{self, RuleRow};
 
-/// A reply with a body that is already there.
-pub(super) type HttpReply = Response<Full<Bytes>>;
+/// A reply, and its body.
+pub(super) type HttpReply = Response<ReplyBody>;
 
 /// Returns a reply with a JSON body.
 pub(super) fn reply(status: StatusCode, body: impl Into<Bytes>) -> HttpReply {
-    let mut reply = Response::new(Full::new(body.into()));
+    let mut reply = Response::new(ReplyBody::whole(body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply

@@ -14,10 +14,12 @@ use super::reply::{self, HttpReply, reply};
 use super::rls_metrics::rls_stats_lines;
 use super::whole_body::{self, ClaimedKind};
 use crate::engine::Engine;
+use crate::request::AdminVerb;
 use crate::rls::{
     DescriptorStatus, LimitUnit, RateLimitService, RlsCode, RlsError, RlsJsonError, RlsRequest, read_json,
     write_json,
 };
+use crate::secret::AdminRight;
 
 /// The most bytes of a request: a header of Envoy's clients may stand in several descriptors.
 const MAX_REQUEST: usize = 1024 * 1024;
@@ -63,6 +65,7 @@ impl RlsRoute {
 pub(super) async fn answer(
     http: &HttpTransport,
     service: &Arc<RateLimitService>,
+    right: AdminRight,
     route: RlsRoute,
     request: Request<Incoming>,
 ) -> Result<HttpReply, Problem> {
@@ -92,6 +95,7 @@ pub(super) async fn answer(
             explain(http, service, &parse(&bytes)?).await
         }
         RlsRoute::Reset if is_post => {
+            AdminVerb::Reset.by(right)?;
             let bytes = whole_body::read(request, ClaimedKind::Json, MAX_REQUEST).await?;
             let keeper = http.responder.engine().keeper();
             let forgotten = service.reset(keeper, &parse(&bytes)?).await;

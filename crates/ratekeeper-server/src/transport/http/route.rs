@@ -1,5 +1,7 @@
 //! Paths to answers.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, StatusCode};
@@ -8,9 +10,12 @@ use ratekeeper::Key;
 use serde_json::json;
 
 use super::body::{self, ForgetBody, ThrottleBody};
+use super::console;
 use super::context::{HttpRoutes, HttpTransport};
+use super::guard;
 use super::holds;
 use super::metrics;
+use super::page;
 use super::plan_body::PlanBody;
 use super::problem::Problem;
 use super::query::HoldQuery;
@@ -19,14 +24,14 @@ use super::rls::{self, RlsRoute};
 use super::traced;
 use super::whole_body::whole_body;
 use crate::net::Connection;
-use crate::request::{PlanVerb, ThrottleDialect};
+use crate::request::{AdminVerb, PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
-use crate::secret::Admin;
+use crate::secret::{Admin, AdminRight, UNASKED};
 
 /// Answers one request. An error is a problem, with a status of the server only if the server is to blame.
 pub(super) async fn answer(
     http: &HttpTransport,
-    connection: &Connection,
+    connection: &Arc<Connection>,
     request: Request<Incoming>,
 ) -> HttpReply {
     let tracer = http.responder.engine().tracer();
@@ -45,7 +50,7 @@ pub(super) async fn answer(
 
 async fn answer_plainly(
     http: &HttpTransport,
-    connection: &Connection,
+    connection: &Arc<Connection>,
     request: Request<Incoming>,
 ) -> HttpReply {
     match dispatch(http, connection, request).await {
@@ -59,7 +64,7 @@ async fn answer_plainly(
 
 async fn dispatch(
     http: &HttpTransport,
-    connection: &Connection,
+    connection: &Arc<Connection>,
     request: Request<Incoming>,
 ) -> Result<HttpReply, Problem> {
     let check = http.responder.check(connection);
@@ -69,15 +74,32 @@ async fn dispatch(
         HttpRoutes::Metrics(path) => path,
         _ => "/metrics",
     };
-    // The probes need no token, and the metrics may have one of their own.
-    let is_welcome = match path {
-        "/health" | "/ready" | "/healthcheck" => true,
-        _ if path == metrics_path => check.may_read_metrics(authorization).await,
-        _ => !http.responder.tokens().are_needed() || check.role_of(authorization).await.is_some(),
+    // The probes need no token, nor does the page, which holds nothing; and the metrics may have a token of their own.
+    let is_probe = matches!(path, "/health" | "/ready" | "/healthcheck");
+    let is_page = http.console.is_some() && page::find(path).is_some();
+    let is_needed = !is_probe && !is_page && http.responder.tokens().are_needed();
+    let is_for_admins = tells_roles_apart(path);
+    let is_for_metrics = path == metrics_path;
+    let shown = match (is_needed || is_for_admins) && !is_for_metrics {
+        true => check.role_of(authorization).await,
+        false => None,
+    };
+    let is_welcome = match is_for_metrics {
+        true => check.may_read_metrics(authorization).await,
+        false => !is_needed || shown.is_some(),
     };
     if !is_welcome {
         return Err(Problem::unauthorized());
     }
+    let has_proved = shown.is_some() || is_for_metrics && !http.responder.tokens().are_metrics_open();
+    if !is_probe && !has_proved {
+        guard::check_host(&http.hosts, connection, &request)?;
+    }
+    guard::check_origin(&http.hosts, &request, console::is_private(path))?;
+    let right = match is_for_admins {
+        true => http.responder.right(shown, guard::is_local(connection, &request)),
+        false => UNASKED,
+    };
     let is_post = request.method() == Method::POST;
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     let rls_route = RlsRoute::find(path);
@@ -92,39 +114,49 @@ async fn dispatch(
     }
     if let (Some(route), Some(service)) = (rls_route, http.responder.engine().rls()) {
         // Boxed: what is kept across its waits would otherwise enlarge every request.
-        return Box::pin(rls::answer(http, service, route, request)).await;
+        return Box::pin(rls::answer(http, service, right, route, request)).await;
     }
-    match path {
-        "/throttle" if is_post => throttle(http, &whole_body(request).await?).await,
-        "/v1/acquire" if is_post => planned(http, PlanVerb::Acquire, &whole_body(request).await?).await,
-        "/v1/peek" if is_post => planned(http, PlanVerb::Peek, &whole_body(request).await?).await,
-        "/v1/refund" if is_post => planned(http, PlanVerb::Refund, &whole_body(request).await?).await,
-        "/v1/debit" if is_post => planned(http, PlanVerb::Debit, &whole_body(request).await?).await,
-        "/v1/holds" if is_post => planned(http, PlanVerb::Hold, &whole_body(request).await?).await,
-        "/v1/reset" if is_post => planned(http, PlanVerb::Reset, &whole_body(request).await?).await,
+    let verb = match path {
+        "/v1/acquire" => PlanVerb::Acquire,
+        "/v1/peek" => PlanVerb::Peek,
+        "/v1/refund" => PlanVerb::Refund,
+        "/v1/debit" => PlanVerb::Debit,
+        "/v1/holds" => PlanVerb::Hold,
+        "/v1/reset" => PlanVerb::Reset,
+        "/throttle" if is_post => return throttle(http, right, &whole_body(request).await?).await,
         "/v1/forget" if is_post => {
-            let role = check.role_of(request.headers().get(AUTHORIZATION)).await;
-            let admin = http.responder.admin(role)?;
-            forget(http, admin, &whole_body(request).await?).await
+            let admin = AdminVerb::Forget.by(right)?;
+            return forget(http, admin, &whole_body(request).await?).await;
         }
-        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/debit" | "/v1/holds" | "/v1/reset"
-        | "/v1/forget" => Err(Problem::method("POST")),
-        "/v1/plans" if is_get => Ok(list(http)),
-        "/health" if is_get => health(http).await,
-        "/ready" if is_get => ready(http).await,
-        "/metrics" if is_get => metrics_reply(http).await,
+        "/throttle" | "/v1/forget" => return Err(Problem::method("POST")),
+        "/health" if is_get => return health(http).await,
+        "/ready" if is_get => return ready(http).await,
+        "/metrics" if is_get => return metrics_reply(http).await,
         "/openapi.json" if is_get => {
-            Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))))
+            return Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))));
         }
-        "/v1/plans" | "/health" | "/ready" | "/metrics" | "/openapi.json" => {
-            Err(Problem::method("GET, HEAD"))
-        }
-        path => match HoldPath::find(path) {
+        "/health" | "/ready" | "/metrics" | "/openapi.json" => return Err(Problem::method("GET, HEAD")),
+        path => {
             // Boxed: what is kept across these waits would otherwise enlarge every request.
-            Some(hold) => Box::pin(held(http, hold, request)).await,
-            None => Err(Problem::not_found()),
-        },
+            return match (HoldPath::find(path), &http.console) {
+                (Some(hold), _) => Box::pin(held(http, hold, request)).await,
+                (None, Some(console)) => {
+                    Box::pin(console::answer(http, console, connection, right, request)).await
+                }
+                (None, None) => Err(Problem::not_found()),
+            };
+        }
+    };
+    match is_post {
+        true => planned(http, right, verb, &whole_body(request).await?).await,
+        false => Err(Problem::method("POST")),
     }
+}
+
+/// Returns true of paths that answer an administrator otherwise than a client.
+fn tells_roles_apart(path: &str) -> bool {
+    matches!(path, "/v1/refund" | "/v1/debit" | "/v1/reset" | "/v1/forget" | "/v1/rls/reset")
+        || console::is_private(path)
 }
 
 /// A path below `/v1/holds`.
@@ -172,12 +204,12 @@ async fn held(
     }
 }
 
-async fn throttle(http: &HttpTransport, bytes: &[u8]) -> Result<HttpReply, Problem> {
+async fn throttle(http: &HttpTransport, right: AdminRight, bytes: &[u8]) -> Result<HttpReply, Problem> {
     let body: ThrottleBody = body::read(bytes)?;
     let asked = async {
         let key = Key::new(&body.key)?;
         let throttle = body.fields().check(ThrottleDialect::Throttle, http.responder.limits())?;
-        http.responder.answer(&throttle.request(key)).await
+        http.responder.answer(&throttle.request(key, right)?).await
     };
     match asked.await? {
         WireAnswer::Ruling(ruling) => Ok(reply::throttled(&ruling)),
@@ -185,10 +217,17 @@ async fn throttle(http: &HttpTransport, bytes: &[u8]) -> Result<HttpReply, Probl
     }
 }
 
-async fn planned(http: &HttpTransport, verb: PlanVerb, bytes: &[u8]) -> Result<HttpReply, Problem> {
+async fn planned(
+    http: &HttpTransport,
+    right: AdminRight,
+    verb: PlanVerb,
+    bytes: &[u8],
+) -> Result<HttpReply, Problem> {
+    // Before anything is said about the body.
+    verb.admin_verb().map_or(Ok(()), |verb| verb.by(right).map(drop))?;
     let body = PlanBody::read(verb, bytes)?;
     let (names, units) = (body.names()?, body.units()?);
-    let request = body.fields(&names, &units).check(verb, http.responder.limits())?;
+    let request = body.fields(&names, &units).check(verb, http.responder.limits(), right)?;
     match http.responder.answer(&request).await? {
         // A peek, a refund or a debit is refused nothing.
         WireAnswer::Ruling(ruling) => Ok(reply::ruled(&ruling, verb.refuses(), body.each)),
@@ -204,37 +243,6 @@ async fn forget(http: &HttpTransport, admin: Admin, bytes: &[u8]) -> Result<Http
         WireAnswer::Forgotten(count) => Ok(reply::forgotten(count)),
         _ => Err(Problem::internal()),
     }
-}
-
-fn list(http: &HttpTransport) -> HttpReply {
-    let plans: Vec<_> = http
-        .responder
-        .engine()
-        .registry()
-        .all()
-        .iter()
-        .map(|plan| {
-            let rules: Vec<_> = plan
-                .rules()
-                .iter()
-                .map(|rule| {
-                    json!({
-                        "name": rule.name().as_str(),
-                        "quota": rule.quota().to_string(),
-                        "unit": rule.unit().as_str(),
-                        "shadow": rule.is_shadow(),
-                    })
-                })
-                .collect();
-            json!({
-                "name": plan.name().as_str(),
-                "rules": rules,
-                "on_store_error": plan.failure_mode().word(),
-                "lease": plan.lease_setting().to_string(),
-            })
-        })
-        .collect();
-    reply(StatusCode::OK, json!({ "plans": plans }).to_string())
 }
 
 /// Answers whether the engine decides: a process that merely runs is not healthy. A remote store that fails is reported,

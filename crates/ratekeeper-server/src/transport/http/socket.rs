@@ -26,6 +26,13 @@ impl HttpSocket {
         HttpSocket { socket, connection, closing: SocketClosing::default(), budget }
     }
 
+    /// Prepares the socket for a stream, if one begins.
+    fn note_stream(&self) {
+        if self.connection.takes_stream_begin() {
+            self.socket.keep_little_unsent();
+        }
+    }
+
     fn report_write<T>(&self, polled: &Poll<T>) {
         match polled {
             Poll::Pending => self.connection.owes(),
@@ -56,6 +63,7 @@ impl AsyncWrite for HttpSocket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.note_stream();
         let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.report_write(&polled);
         polled
@@ -79,6 +87,7 @@ impl AsyncWrite for HttpSocket {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.note_stream();
         let polled = Pin::new(&mut self.socket).poll_write_vectored(context, slices);
         self.report_write(&polled);
         polled

@@ -12,7 +12,7 @@ use super::problem::Problem;
 /// What a body must claim to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimedKind {
-    /// JSON, or nothing.
+    /// JSON. A page from elsewhere may not send that without asking first, so it has to be said.
     Json,
     /// Whatever it likes.
     Anything,
@@ -30,7 +30,7 @@ pub(super) async fn read(
     most: usize,
 ) -> Result<Bytes, Problem> {
     let headers = request.headers();
-    if kind == ClaimedKind::Json && headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value)) {
+    if kind == ClaimedKind::Json && !headers.get(CONTENT_TYPE).is_some_and(is_json) {
         return Err(Problem::media_type("send `content-type: application/json`"));
     }
     let is_other = |name, plain: &[u8]| {

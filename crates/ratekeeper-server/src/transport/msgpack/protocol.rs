@@ -11,6 +11,7 @@ use super::verbs;
 use crate::net::Connection;
 use crate::request::{PlanVerb, ThrottleDialect};
 use crate::responder::Responder;
+use crate::secret::{ShownRole, UNASKED};
 use crate::stream::{
     Buffers, HIGH_WATER, MAX_BATCH, MAX_COSTLY, MAX_REQUEST, PendingThrottle, Progress, StreamProtocol,
     decide,
@@ -21,6 +22,8 @@ pub(super) struct MsgPackProtocol {
     responder: Arc<Responder>,
     connection: Arc<Connection>,
     authenticated: bool,
+    /// The role of the token that the client has shown.
+    role: Option<ShownRole>,
     midway: bool,
     answered: bool,
     /// True if the client has waited before the next token is checked.
@@ -34,6 +37,7 @@ impl MsgPackProtocol {
             responder,
             connection,
             authenticated,
+            role: None,
             midway: false,
             answered: false,
             has_paused: false,
@@ -139,7 +143,13 @@ impl MsgPackProtocol {
     /// Answers what is asked for by the map that lies there in the input.
     async fn verb(&self, verb: PackVerb, body: Range<usize>, buffers: &mut Buffers) {
         let mut out = std::mem::take(&mut buffers.output);
-        verbs::answer(&self.responder, verb, &buffers.input()[body], &mut out).await;
+        let right = match verb {
+            PackVerb::Plans(verb) if verb.admin_verb().is_some() => {
+                self.responder.right(self.role, self.connection.is_local())
+            }
+            _ => UNASKED,
+        };
+        verbs::answer(&self.responder, right, verb, &buffers.input()[body], &mut out).await;
         buffers.output = out;
     }
 
@@ -147,12 +157,12 @@ impl MsgPackProtocol {
     fn authenticate(&mut self, token: Range<usize>, buffers: &mut Buffers) {
         let role = self.responder.check(&self.connection).role(&buffers.input()[token]);
         if role.is_some() {
-            self.authenticated = true;
+            (self.authenticated, self.role) = (true, role);
             return answer::welcome(&mut buffers.output);
         }
         self.responder.metrics().failed();
-        let is_needed = self.responder.tokens().are_needed();
-        let why = if is_needed { "wrong token" } else { "no token is asked for here" };
+        let is_known = self.responder.tokens().can_be_shown();
+        let why = if is_known { "wrong token" } else { "no token is asked for here" };
         answer::refuse(&mut buffers.output, why);
     }
 

@@ -6,7 +6,7 @@ use super::protocol::MsgPackProtocol;
 use crate::engine::Engine;
 use crate::net::{Connection, Serving, Socket, Transport};
 use crate::responder::Responder;
-use crate::secret::Tokens;
+use crate::secret::LiveTokens;
 use crate::stream::serve_stream;
 
 /// The transport's name.
@@ -18,7 +18,7 @@ pub(crate) struct MsgPackTransport(Arc<Responder>);
 
 impl MsgPackTransport {
     /// Returns the transport.
-    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, tokens: LiveTokens) -> Self {
         MsgPackTransport(Arc::new(Responder::new(NAME, engine, tokens)))
     }
 }

@@ -7,6 +7,7 @@ use super::body::{BodyError, wrong};
 use super::reader::{PackReader, PackValue};
 use super::verb::PackVerb;
 use crate::request::{HoldFields, NamedUnits, PlanFields, RequestError, RequestLimits, WireRequest};
+use crate::secret::AdminRight;
 
 /// The fields of a map; what was left out is none.
 #[derive(Debug, Default)]
@@ -123,6 +124,7 @@ impl<'a> VerbBody<'a> {
         &'a self,
         verb: PackVerb,
         limits: &RequestLimits,
+        right: AdminRight,
     ) -> Result<WireRequest<'a>, RequestError> {
         let (key, cost, units) = (self.key, self.cost, self.units.as_slice());
         let lease = self.lease_ms.map(Nanos::from_millis);
@@ -131,7 +133,7 @@ impl<'a> VerbBody<'a> {
                 let (plans, charged_ago) = (&self.plans[..self.named], self.age_ms.map(Nanos::from_millis));
                 let each = self.each;
                 PlanFields { key, plans, quota: None, cost, units, charged_ago, lease, each }
-                    .check(verb, limits)
+                    .check(verb, limits, right)
             }
             PackVerb::Holds(verb) => HoldFields { key, id: self.id, cost, units, lease }.check(verb),
         }
@@ -151,6 +153,7 @@ mod tests {
 
     use super::*;
     use crate::request::{HoldVerb, PlanVerb};
+    use crate::secret::Admin;
 
     fn read(cmd: u8, tail: &[u8]) -> Result<Vec<u8>, String> {
         // As many entries as the tail has, which begins with their number.
@@ -204,19 +207,26 @@ mod tests {
         let bytes = b"\x85\xa3cmd\x07\xa3key\xa1k\xa4plan\xa3llm\xa5costs\x81\xa6tokens\x3a\xa8lease_ms\x64";
         let verb = PackVerb::Plans(PlanVerb::Hold);
         let body = VerbBody::read(verb, bytes).map_err(|BodyError(message)| message).unwrap();
-        let Ok(WireRequest::Hold(charge, lease)) = body.check(verb, &RequestLimits::NONE) else { panic!() };
+        let Ok(WireRequest::Hold(charge, lease)) =
+            body.check(verb, &RequestLimits::NONE, Ok(Admin::for_test()))
+        else {
+            panic!()
+        };
         assert_eq!((charge.amounts.units(), lease), (&[("tokens", 58)][..], Nanos::from_millis(100)));
         let verb = PackVerb::Holds(HoldVerb::Cancel);
         let id = b"\x83\xa3cmd\x09\xa3key\xa1k\xa2id\xd9\x200123456789abcdef0123456789abcdef";
         let body = VerbBody::read(verb, id).map_err(|BodyError(message)| message).unwrap();
-        assert!(matches!(body.check(verb, &RequestLimits::NONE), Ok(WireRequest::Cancel(_))));
+        assert!(matches!(
+            body.check(verb, &RequestLimits::NONE, Ok(Admin::for_test())),
+            Ok(WireRequest::Cancel(_))
+        ));
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(cmd in 2..=10i64, bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let verb = PackVerb::find(cmd).unwrap();
-            let _ = VerbBody::read(verb, &bytes).map(|body| body.check(verb, &RequestLimits::NONE).is_ok());
+            let _ = VerbBody::read(verb, &bytes).map(|body| body.check(verb, &RequestLimits::NONE, Ok(Admin::for_test())).is_ok());
         }
     }
 }

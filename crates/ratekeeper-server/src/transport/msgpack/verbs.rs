@@ -9,10 +9,17 @@ use super::verb::PackVerb;
 use super::verb_body::VerbBody;
 use crate::responder::{Responder, WireAnswer};
 use crate::rule_row::{self, RuleRow};
+use crate::secret::AdminRight;
 
 /// Answers the map of a verb.
-pub(super) async fn answer(responder: &Responder, verb: PackVerb, bytes: &[u8], out: &mut Vec<u8>) {
-    match ask(responder, verb, bytes).await {
+pub(super) async fn answer(
+    responder: &Responder,
+    right: AdminRight,
+    verb: PackVerb,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) {
+    match ask(responder, right, verb, bytes).await {
         Ok((answer, each)) => answer::map(out, |writer| write(&answer, each, writer)),
         Err(BodyError(message)) => {
             responder.metrics().failed();
@@ -21,9 +28,14 @@ pub(super) async fn answer(responder: &Responder, verb: PackVerb, bytes: &[u8], 
     }
 }
 
-async fn ask(responder: &Responder, verb: PackVerb, bytes: &[u8]) -> Result<(WireAnswer, bool), BodyError> {
+async fn ask(
+    responder: &Responder,
+    right: AdminRight,
+    verb: PackVerb,
+    bytes: &[u8],
+) -> Result<(WireAnswer, bool), BodyError> {
     let body = VerbBody::read(verb, bytes)?;
-    let answer = responder.answer(&body.check(verb, responder.limits())?).await?;
+    let answer = responder.answer(&body.check(verb, responder.limits(), right)?).await?;
     Ok((answer, body.each))
 }
 

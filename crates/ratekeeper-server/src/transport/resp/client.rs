@@ -19,11 +19,18 @@ use super::{forget, held, info, planned, throttle};
 use crate::net::Connection;
 use crate::request::{CheckedThrottle, HoldVerb, PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
+use crate::secret::{AdminRight, UNASKED};
 use crate::stream::{Buffers, MAX_BATCH, MAX_COSTLY, PendingThrottle, Progress, decide};
+use crate::watch::LogThrottle;
 
 /// The answer to `WATCH`. Promising what is not kept would be worse than a refusal.
 const WATCH_REFUSED: &str = "ERR WATCH is not supported: no key can be read here and written later, because a decision does \
      both in one step; send the commands without WATCH";
+
+/// Words that only HTTP begins a line with; Redis closes the connection at these, too.
+const HTTP_WORDS: [&[u8]; 2] = [b"post", b"host:"];
+
+static HTTP_LOG: LogThrottle = LogThrottle::each_minute();
 
 /// One client's side of the protocol, without its socket.
 #[derive(Debug)]
@@ -140,7 +147,7 @@ impl RespClient {
         let mut out = std::mem::take(&mut buffers.output);
         let mut words = [&[][..]; MAX_ARGS];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
-        planned::answer(&self.resp, verb, &words[1..], &mut self.reply(&mut out)).await;
+        planned::answer(&self.resp, self.right_to(verb), verb, &words[1..], &mut self.reply(&mut out)).await;
         buffers.output = out;
     }
 
@@ -156,7 +163,7 @@ impl RespClient {
         let mut out = std::mem::take(&mut buffers.output);
         let mut words = [&[][..]; MAX_ARGS];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
-        forget::answer(&self.resp, self.session.role, &words[1..], &mut self.reply(&mut out)).await;
+        forget::answer(&self.resp, self.right(), &words[1..], &mut self.reply(&mut out)).await;
         buffers.output = out;
     }
 
@@ -200,7 +207,8 @@ impl RespClient {
         let range = self.parser.args().range(1, buffers.start());
         // The key was checked when the throttle was read.
         let Ok(key) = Key::new(&buffers.input()[range]) else { return };
-        let answer = self.resp.responder.answer(&refund.request(key)).await;
+        let asked = async { self.resp.responder.answer(&refund.request(key, self.right())?).await };
+        let answer = asked.await;
         let mut reply = self.reply(&mut buffers.output);
         match answer {
             Ok(WireAnswer::Ruling(ruling)) => reply.five(throttle::answer(dialect, &ruling)),
@@ -220,6 +228,16 @@ impl RespClient {
         self.reply(&mut buffers.output).error(&text);
     }
 
+    /// Returns whether the client is an administrator.
+    fn right(&self) -> AdminRight {
+        self.resp.responder.right(self.session.role, self.connection.is_local())
+    }
+
+    /// Returns whether the client is an administrator, if this verb needs one.
+    pub(super) fn right_to(&self, verb: PlanVerb) -> AdminRight {
+        if verb.admin_verb().is_some() { self.right() } else { UNASKED }
+    }
+
     pub(super) fn reply<'a>(&self, out: &'a mut Vec<u8>) -> RespReply<'a> {
         RespReply::new(out, self.session.version)
     }
@@ -230,6 +248,16 @@ impl RespClient {
         let mut reply = RespReply::new(out, session.version);
         let Some(spec) = spec else {
             let name = words.first().copied().unwrap_or_default();
+            // A browser that was told to post here by a page from elsewhere: what follows is that page's, not a client's.
+            if HTTP_WORDS.iter().any(|word| name.eq_ignore_ascii_case(word)) {
+                if let Some(skipped) = HTTP_LOG.is_due() {
+                    tracing::warn!(
+                        skipped,
+                        "resp: a connection speaks HTTP and is closed; HTTP has a port of its own"
+                    );
+                }
+                return true;
+            }
             reply.error(&format!("ERR unknown command '{}'", escaped(name)));
             return false;
         };

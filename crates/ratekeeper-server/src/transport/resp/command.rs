@@ -84,14 +84,15 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         -3,
         true,
         "Gives back to plans: key plan [plan ...] [COST n] [UNIT name n ...] [AGE ms], charged so many milliseconds ago; \
-         just now without AGE",
+         just now without AGE; for the administrator",
     ),
     spec(
         "debit",
         RespCommand::Plans(PlanVerb::Debit),
         -3,
         true,
-        "Charges plans for what has happened already, never refused: key plan [plan ...] [COST n] [UNIT name n ...] [EACH]",
+        "Charges plans for what has happened already, never refused: key plan [plan ...] [COST n] [UNIT name n ...] [EACH]; \
+         for the administrator",
     ),
     spec(
         "hold",
@@ -127,15 +128,15 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         RespCommand::Plans(PlanVerb::Reset),
         -1,
         true,
-        "Forgets a key: key [plan ...], without plans under all of them and all quotas of requests; without a key, \
-         resets the connection as Redis does",
+        "Forgets a key: key [plan ...], without plans under all of them and all quotas of requests; for the administrator. \
+         Without a key, resets the connection as Redis does",
     ),
     spec(
         "forget",
         RespCommand::Forget,
         -2,
         false,
-        "Forgets every key that starts with these bytes (no pattern): prefix, or ALL KEYS; needs the admin token",
+        "Forgets every key that starts with these bytes (no pattern): prefix, or ALL KEYS; for the administrator",
     ),
     spec("ping", RespCommand::Ping, -1, false, "Answers PONG, or the message"),
     spec("echo", RespCommand::Echo, 2, false, "Answers the message"),

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use crate::engine::Engine;
 use crate::net::ConnectionSlots;
 use crate::responder::Responder;
-use crate::secret::Tokens;
+use crate::secret::LiveTokens;
 
 /// The transport's name.
 pub(crate) const NAME: &str = "resp";
@@ -23,7 +23,7 @@ pub(crate) struct RespTransport {
 
 impl RespTransport {
     /// Returns the transport.
-    pub(crate) fn new(engine: Arc<Engine>, slots: Arc<ConnectionSlots>, tokens: Tokens) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, slots: Arc<ConnectionSlots>, tokens: LiveTokens) -> Self {
         RespTransport { responder: Responder::new(NAME, engine, tokens), slots, queued_bytes: Arc::default() }
     }
 }

@@ -24,9 +24,9 @@ pub(super) fn error_text(command: &str, error: &RequestError) -> String {
             format!("ERR wrong number of arguments for '{command}' command: no {name}, and {problem}")
         }
         RequestError::PlansOnly => format!("ERR {error}"),
-        RequestError::NotAdmin(refusal) => {
-            let how = if *refusal == NotAdmin::TurnedOff { "" } else { "; send AUTH with it first" };
-            format!("NOPERM {}: {refusal}{how}", command.to_ascii_uppercase())
+        RequestError::NotAdmin(verb, refusal) => {
+            let how = if *refusal == NotAdmin::Remote { "" } else { "; send AUTH with it first" };
+            format!("NOPERM {}: {refusal}{how}", verb.name().to_ascii_uppercase())
         }
         RequestError::CannotForget(problem) | RequestError::Unsupported(problem) => {
             format!("ERR store: {problem}")

@@ -4,9 +4,9 @@ use super::context::RespTransport;
 use super::error_text::error_text;
 use super::reply::RespReply;
 use super::throttle::saturated;
-use crate::request::{ForgetFields, RequestError};
+use crate::request::{AdminVerb, ForgetFields, RequestError};
 use crate::responder::WireAnswer;
-use crate::secret::Role;
+use crate::secret::AdminRight;
 
 /// The words that mean every key. Two of them, because a prefix is one word: nobody says this by mistake.
 const EVERYTHING: [&[u8]; 2] = [b"all", b"keys"];
@@ -14,12 +14,12 @@ const EVERYTHING: [&[u8]; 2] = [b"all", b"keys"];
 /// Answers the arguments after the command's name: `prefix`, or `ALL KEYS`.
 pub(super) async fn answer(
     resp: &RespTransport,
-    role: Option<Role>,
+    right: AdminRight,
     args: &[&[u8]],
     reply: &mut RespReply<'_>,
 ) {
     let wrong = "ERR wrong number of arguments for 'forget' command: send one prefix, or ALL KEYS";
-    let result = match (resp.responder.admin(role), fields(args)) {
+    let result = match (AdminVerb::Forget.by(right), fields(args)) {
         (Err(error), _) => Err(error_text("forget", &error)),
         (Ok(_), None) => Err(wrong.to_owned()),
         (Ok(admin), Some(fields)) => {

@@ -204,7 +204,9 @@ impl QueuedPlans {
         let mut out = Vec::new();
         let mut reply = RespReply::new(&mut out, client.session.version);
         match self.verb {
-            QueuedVerb::Plans(verb) => planned::answer(&client.resp, verb, &words, &mut reply).await,
+            QueuedVerb::Plans(verb) => {
+                planned::answer(&client.resp, client.right_to(verb), verb, &words, &mut reply).await
+            }
             QueuedVerb::Holds(verb) => held::answer(&client.resp, verb, &words, &mut reply).await,
         }
         out

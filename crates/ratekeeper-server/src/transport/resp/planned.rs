@@ -12,10 +12,17 @@ use super::throttle::saturated;
 use crate::request::{PlanFields, PlanVerb, RequestError};
 use crate::responder::WireAnswer;
 use crate::rule_row::{self, RuleRow};
+use crate::secret::AdminRight;
 
 /// Answers the arguments after the command's name.
-pub(super) async fn answer(resp: &RespTransport, verb: PlanVerb, args: &[&[u8]], reply: &mut RespReply<'_>) {
-    if let Err(text) = ask(resp, verb, args, reply).await {
+pub(super) async fn answer(
+    resp: &RespTransport,
+    right: AdminRight,
+    verb: PlanVerb,
+    args: &[&[u8]],
+    reply: &mut RespReply<'_>,
+) {
+    if let Err(text) = ask(resp, right, verb, args, reply).await {
         resp.responder.metrics().failed();
         reply.error(&text);
     }
@@ -24,6 +31,7 @@ pub(super) async fn answer(resp: &RespTransport, verb: PlanVerb, args: &[&[u8]],
 /// Writes the answer; an error is the text of one that is still to be written.
 async fn ask(
     resp: &RespTransport,
+    right: AdminRight,
     verb: PlanVerb,
     args: &[&[u8]],
     reply: &mut RespReply<'_>,
@@ -43,7 +51,8 @@ async fn ask(
         lease: options.lease.map(Nanos::from_millis),
         each: options.each,
     };
-    let request = fields.check(verb, resp.responder.limits()).map_err(|error| error_text("", &error))?;
+    let limits = resp.responder.limits();
+    let request = fields.check(verb, limits, right).map_err(|error| error_text("", &error))?;
     match resp.responder.answer(&request).await {
         Ok(answer) => write(&answer, options.each, reply),
         Err(error) => {

@@ -4,7 +4,7 @@ use super::command::RespCommand;
 use super::reply::{RespReply, RespVersion};
 use super::transaction::Transaction;
 use crate::guesses::TokenCheck;
-use crate::secret::Role;
+use crate::secret::ShownRole;
 
 /// The longest name that a client may give its connection.
 const MAX_NAME: usize = 64;
@@ -16,7 +16,7 @@ pub(super) struct RespSession {
     pub(super) version: RespVersion,
     pub(super) authenticated: bool,
     /// The role of the token that the client has shown.
-    pub(super) role: Option<Role>,
+    pub(super) role: Option<ShownRole>,
     name: Box<[u8]>,
     /// What was queued since `MULTI`. Boxed, because few connections ever have one.
     pub(super) transaction: Option<Box<Transaction>>,

@@ -6,7 +6,7 @@ use super::hold_record::{HoldRecord, UNCHARGED};
 use super::plan_set;
 use super::store::MemoryStore;
 use crate::port::HoldId;
-use crate::{Plan, Timestamp};
+use crate::{Key, Plan, Timestamp};
 
 /// A hold that is live in a [`MemoryStore`]. Which key it is of is known to those who have the key: the store has its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,22 +24,55 @@ pub struct ListedHold {
     pub lease_end: Timestamp,
 }
 
+impl ListedHold {
+    fn of(record: &HoldRecord, plans: &[Arc<Plan>]) -> Self {
+        let rules = plan_set::rules(plans.iter().map(|plan| &**plan)).count();
+        let estimates = (0..rules).map(|rule| Some(record.estimate(rule)).filter(|cost| *cost != UNCHARGED));
+        ListedHold {
+            id: record.id(),
+            plans: plans.to_vec(),
+            estimates: estimates.collect(),
+            charged_at: record.charged_at(),
+            lease_end: record.lease_end,
+        }
+    }
+}
+
 impl MemoryStore {
     /// Returns the live holds of all keys, those whose lease ends first before the others. Locks each shard in turn.
     pub fn live_holds(&self) -> Vec<ListedHold> {
         let mut found = Vec::new();
-        self.each_live_hold(|record, plans| {
-            let rules = plan_set::rules(plans.iter().map(|plan| &**plan)).count();
-            let estimates =
-                (0..rules).map(|rule| Some(record.estimate(rule)).filter(|cost| *cost != UNCHARGED));
-            found.push(ListedHold {
-                id: record.id(),
-                plans: plans.to_vec(),
-                estimates: estimates.collect(),
-                charged_at: record.charged_at(),
-                lease_end: record.lease_end,
-            });
-        });
+        self.each_live_hold(|record, plans| found.push(ListedHold::of(record, plans)));
+        found.sort_by_key(|hold| (hold.lease_end, hold.id));
+        found
+    }
+
+    /// Returns the live holds of a key, those whose lease ends first before the others. Locks the key's shard, and looks at
+    /// each hold in it.
+    ///
+    /// ```
+    /// # use ratekeeper::{Keeper, Key, MemoryStore, Plan, Registry};
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = Arc::new(MemoryStore::default());
+    /// let keeper = Keeper::new(Arc::clone(&store), Registry::new([Plan::parse("llm", "2 concurrent")?]));
+    /// let hold = keeper.hold("user:42", "llm", 1).await?;
+    /// assert_eq!(store.live_holds_of(Key::new("user:42")?).len(), 1);
+    /// assert!(store.live_holds_of(Key::new("user:43")?).is_empty());
+    /// # drop(hold);
+    /// # Ok(()) }
+    /// ```
+    pub fn live_holds_of(&self, key: Key<'_>) -> Vec<ListedHold> {
+        let (now, hash) = (self.clock.now(), self.hasher.hash(key));
+        let shard = self.shard(hash).lock();
+        let mut found = Vec::new();
+        if let Some(holds) = shard.hold_table() {
+            let live = holds.iter().map(|(_, record)| record);
+            let live = live.filter(|record| record.is_live() && record.lease_end > now);
+            let own = live.filter(|record| holds.key_of(record) == Some(hash));
+            found.extend(own.map(|record| ListedHold::of(record, holds.plans_of(record))));
+        }
+        drop(shard);
         found.sort_by_key(|hold| (hold.lease_end, hold.id));
         found
     }

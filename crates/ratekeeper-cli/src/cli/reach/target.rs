@@ -1,4 +1,4 @@
-//! Where a health check asks.
+//! Which server is asked.
 
 use std::str::FromStr;
 
@@ -6,14 +6,14 @@ use ratekeeper_server::{Bind, BindError};
 
 /// Where to ask, and by which name the server is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HealthTarget {
-    pub(super) address: Bind,
+pub(in crate::cli) struct ServerTarget {
+    pub(in crate::cli) address: Bind,
     /// The host as it was written, for the certificate.
-    pub(super) host: String,
-    pub(super) is_https: bool,
+    pub(in crate::cli) host: String,
+    pub(in crate::cli) is_https: bool,
 }
 
-impl FromStr for HealthTarget {
+impl FromStr for ServerTarget {
     type Err = BindError;
 
     fn from_str(text: &str) -> Result<Self, BindError> {
@@ -26,7 +26,7 @@ impl FromStr for HealthTarget {
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         let address = authority.parse()?;
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        Ok(HealthTarget { address, host: host.trim_matches(['[', ']']).to_owned(), is_https })
+        Ok(ServerTarget { address, host: host.trim_matches(['[', ']']).to_owned(), is_https })
     }
 }
 
@@ -41,11 +41,11 @@ mod tests {
             ("http://127.0.0.1:1/", "127.0.0.1:1", "127.0.0.1", false),
             ("https://[::1]:1", "[::1]:1", "::1", true),
         ] {
-            let place: HealthTarget = text.parse().unwrap();
+            let place: ServerTarget = text.parse().unwrap();
             assert_eq!(place.address, Bind::At(address.parse().unwrap()), "{text}");
             assert_eq!((place.host.as_str(), place.is_https), (host, is_https), "{text}");
         }
-        assert_eq!("ftp://127.0.0.1:1".parse::<HealthTarget>(), Err(BindError));
-        assert_eq!("off".parse::<HealthTarget>().unwrap().address, Bind::Off);
+        assert_eq!("ftp://127.0.0.1:1".parse::<ServerTarget>(), Err(BindError));
+        assert_eq!("off".parse::<ServerTarget>().unwrap().address, Bind::Off);
     }
 }

@@ -1,4 +1,4 @@
-//! A health check over TLS, and whom it trusts.
+//! A connection over TLS, and whom it trusts.
 
 use std::net::TcpStream;
 use std::path::Path;

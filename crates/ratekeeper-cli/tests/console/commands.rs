@@ -1,0 +1,111 @@
+//! `ratekeeper top` and `ratekeeper key`.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Server, eventually, ratekeeper};
+
+fn run(args: &[&str]) -> Output {
+    ratekeeper(args).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn complained(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn top_shows_what_is_decided_once_or_line_by_line() {
+    let folder = Folder::new("top");
+    let config = folder.write("a.toml", "[plans.free]\nlimits = [\"2/h\"]\n");
+    let server = Server::with(&["--config", &config, "--instance", "api-1"]);
+    let url = server.address("http").to_string();
+    for _ in 0..5 {
+        server.ask("ACQUIRE k free");
+    }
+    eventually("it is counted", || {
+        let output = run(&["top", "--url", &url, "--once", "--json"]);
+        let stats: Value = serde_json::from_slice(&output.stdout).unwrap();
+        stats["plans"][0]["total"] == json!({ "allowed": 2, "denied": 3, "would_deny": 0 })
+    });
+    let once = run(&["top", "--url", &format!("http://{url}/"), "--once"]);
+    assert!(once.status.success(), "{}", complained(&once));
+    for part in
+        ["ratekeeper api-1  up ", "store memory ok", "/s decided", "plan ", "free ", "transport ", "resp "]
+    {
+        assert!(said(&once).contains(part), "no {part:?} in\n{}", said(&once));
+    }
+    assert!(!said(&once).contains('\x1b'), "nothing for a terminal where there is none");
+    let mut lines = ratekeeper(&["top", "--url", &url, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(lines.stdout.take().unwrap());
+    for _ in 0..2 {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let stats: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(stats["server"]["name"], "api-1");
+    }
+    lines.kill().unwrap();
+    lines.wait().unwrap();
+}
+
+#[test]
+fn top_and_key_say_what_is_wrong() {
+    let server = Server::with(&["--auth-token", "client"]);
+    let url = server.address("http").to_string();
+    for command in [&["top", "--once"][..], &["key", "k"]] {
+        let refused = run(&[command, &["--url", &url]].concat());
+        assert_eq!(refused.status.code(), Some(1), "{command:?}");
+        assert!(complained(&refused).contains("The token is wrong or missing"), "{}", complained(&refused));
+        let nobody = run(&[command, &["--url", "127.0.0.1:1"]].concat());
+        assert_eq!(nobody.status.code(), Some(1), "{command:?}");
+        assert!(complained(&nobody).contains("is the server running?"), "{}", complained(&nobody));
+        let other = run(&[command, &["--url", &server.address("resp").to_string()]].concat());
+        assert_eq!(other.status.code(), Some(1), "{command:?}");
+        let both = run(&[command, &["--token", "a", "--token-file", "b"]].concat());
+        assert_eq!(both.status.code(), Some(2), "{command:?}");
+        let missing = run(&[command, &["--url", &url, "--token-file", "/nowhere/token"]].concat());
+        assert_eq!(missing.status.code(), Some(1), "{command:?}");
+        assert!(complained(&missing).contains("--token-file: /nowhere/token: cannot be read"));
+    }
+    assert_eq!(run(&["key", ""]).status.code(), Some(2));
+}
+
+#[test]
+fn key_shows_where_a_key_stands_and_resets_it() {
+    let folder = Folder::new("key-command");
+    let config = folder.write(
+        "a.toml",
+        "[plans.free]\nlimits = [\"3/h\"]\n[plans.llm]\nlimits = [\"100 tokens/h\", \"2 concurrent\"]\n",
+    );
+    let (auth, admin) = (folder.write("auth", "client"), folder.write("admin", "root"));
+    let server =
+        Server::with(&["--config", &config, "--auth-token-file", &auth, "--admin-token-file", &admin]);
+    let url = server.address("http").to_string();
+    let mut raw = server.connect();
+    assert_eq!(raw.ask("AUTH client"), "+OK");
+    let key = "user 42/é";
+    for _ in 0..3 {
+        raw.send(crate::support::command(&[b"ACQUIRE", key.as_bytes(), b"free"])).reply();
+    }
+    raw.send(crate::support::command(&[b"HOLD", key.as_bytes(), b"llm", b"UNIT", b"tokens", b"58"])).reply();
+    let looked = run(&["key", key, "--url", &url, "--token-file", &auth]);
+    assert!(looked.status.success(), "{}", complained(&looked));
+    for part in ["free                 per-h", "58       100 tokens", "held ", ": 58 tokens", "lease ends in"]
+    {
+        assert!(said(&looked).contains(part), "no {part:?} in\n{}", said(&looked));
+    }
+    let refused = run(&["key", key, "--reset", "--url", &url, "--token-file", &auth]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(complained(&refused).contains("needs the admin token"), "{}", complained(&refused));
+    let reset = run(&["key", key, "--reset", "--plan", "free", "--url", &url, "--token", "root"]);
+    assert_eq!(said(&reset), "forgotten: 1 states\n", "{}", complained(&reset));
+    let mut from_environment = ratekeeper(&["key", key, "--plan", "free", "--json", "--url", &url]);
+    let looked = from_environment.env("RATEKEEPER_TOKEN", "root").output().unwrap();
+    let view: Value = serde_json::from_slice(&looked.stdout).unwrap();
+    assert_eq!((&view["key"], &view["plans"][0]["rules"][0]["level"]), (&json!(key), &json!(0)));
+}

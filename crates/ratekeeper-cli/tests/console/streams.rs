@@ -1,0 +1,159 @@
+//! The stream of messages: one a second, to so many and no more, and nobody is waited for.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::support::{DEADLINE, Folder, Raw, Server, eventually};
+use crate::web::{get, send, stats};
+
+/// A client of the stream.
+struct Watcher {
+    lines: BufReader<TcpStream>,
+    status: u16,
+}
+
+impl Watcher {
+    fn open(server: &Server) -> Self {
+        let address = server.address("http");
+        let mut raw = Raw::connect(address);
+        raw.send(format!("GET /v1/stats/stream HTTP/1.1\r\nhost: {address}\r\n\r\n"));
+        let mut watcher = Watcher { lines: BufReader::new(raw.0), status: 0 };
+        watcher.status = watcher.line().split(' ').nth(1).unwrap().parse().unwrap();
+        watcher
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Waits for the next message.
+    fn message(&mut self) -> Value {
+        loop {
+            let line = self.line();
+            assert!(!line.is_empty(), "the stream has ended");
+            if let Some(data) = line.strip_prefix("data: ") {
+                return serde_json::from_str(data).unwrap();
+            }
+        }
+    }
+}
+
+fn open_streams(server: &Server) -> u64 {
+    stats(server)["streams"]["open"].as_u64().unwrap()
+}
+
+#[test]
+fn one_message_a_second_and_a_denial_is_in_it_within_two() {
+    let folder = Folder::new("stream");
+    let config = folder.write("a.toml", "[plans.free]\nlimits = [\"1/h\"]\n");
+    let server = Server::with(&["--config", &config]);
+    let mut watcher = Watcher::open(&server);
+    assert_eq!(watcher.status, 200);
+    let first = watcher.message();
+    assert_eq!(first["streams"]["most"], 64);
+    let times: Vec<u64> = (0..3).map(|_| watcher.message()["time"].as_u64().unwrap()).collect();
+    for pair in times.windows(2) {
+        assert!((500..5_000).contains(&(pair[1] - pair[0])), "about a second apart: {times:?}");
+    }
+    server.ask("ACQUIRE k free");
+    server.ask("ACQUIRE k free");
+    let told = (0..2).map(|_| watcher.message()).find(|told| told["plans"][0]["second"]["denied"] == 1);
+    assert!(told.is_some(), "not within two messages");
+}
+
+#[test]
+fn there_are_64_and_the_next_is_told_so() {
+    let server = Server::start();
+    let mut watchers: Vec<_> = (0..64).map(|_| Watcher::open(&server)).collect();
+    assert!(watchers.iter().all(|watcher| watcher.status == 200));
+    for watcher in &mut watchers {
+        watcher.message();
+    }
+    let refused = get(&server, "/v1/stats/stream");
+    assert_eq!(
+        (refused.problem(), refused.field("retry-after")),
+        ((503, "too_many_streams".to_owned()), Some("5"))
+    );
+    assert!(refused.body.contains("64 streams are open (limit 64)"), "{}", refused.body);
+    // All of them see the same second, and requests are answered meanwhile.
+    let times: Vec<_> = watchers.iter_mut().map(|watcher| watcher.message()["time"].clone()).collect();
+    assert!(times.iter().all(|time| time.is_u64()));
+    assert_eq!(server.ask("PING"), "+PONG");
+    assert_eq!(open_streams(&server), 64);
+    watchers.truncate(3);
+    eventually("places are free again", || open_streams(&server) == 3);
+    assert_eq!(Watcher::open(&server).status, 200);
+}
+
+/// Messages of some twenty kilobytes: what lies between a client that does not read and the server is full soon.
+#[test]
+fn who_does_not_read_is_cut_off_and_costs_no_memory() {
+    let folder = Folder::new("slow");
+    let plans: String = (0..64).map(|plan| format!("[plans.{plan:0>64}]\nlimits = [\"1000/h\"]\n")).collect();
+    let config = folder.write("a.toml", plans);
+    let server = Server::with(&["--config", &config, "--request-timeout", "1"]);
+    let before = server.memory();
+    let address = server.address("http");
+    let slow: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut raw = Raw::connect(address);
+            raw.send(format!("GET /v1/stats/stream HTTP/1.1\r\nhost: {address}\r\n\r\n"));
+            raw.0
+        })
+        .collect();
+    eventually("all are served", || open_streams(&server) == 8);
+    let mut quick = Watcher::open(&server);
+    let deadline = std::time::Instant::now() + DEADLINE * 4;
+    while quick.message()["streams"]["open"] != 1 {
+        assert!(std::time::Instant::now() < deadline, "nobody was cut off");
+    }
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 16 * 1024 * 1024, "{grown} bytes more");
+    drop(slow);
+}
+
+#[test]
+fn a_stream_ends_when_the_server_stops_and_holds_up_nothing() {
+    let server = Server::start();
+    let mut watcher = Watcher::open(&server);
+    watcher.message();
+    server.signal("TERM");
+    while !watcher.line().is_empty() {}
+    let said = server.log_to_the_end().join("\n");
+    assert!(!said.contains("did not end in time"), "{said}");
+}
+
+#[test]
+fn only_an_administrator_sees_keys_in_it() {
+    let server = Server::with(&["--top-denied", "3", "--auth-token", "client", "--admin-token", "root"]);
+    let mut raw = server.connect();
+    assert_eq!(raw.ask("AUTH client"), "+OK");
+    for _ in 0..3 {
+        raw.ask("THROTTLE secret-user 1 1 3600");
+    }
+    let with = |token: &str| {
+        let bearer = format!("Bearer {token}");
+        send(server.address("http"), "GET", "/v1/stats", &[("authorization", &bearer)], None)
+    };
+    eventually("an administrator sees it", || with("root").body.contains("secret-user"));
+    let client = with("client");
+    assert!(
+        client.status == 200 && client.json()["top_denied"].is_null() && !client.body.contains("secret-user")
+    );
+    let address = server.address("http");
+    for (token, sees) in [("root", true), ("client", false)] {
+        let mut raw = Raw::connect(address);
+        raw.send(format!(
+            "GET /v1/stats/stream HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\r\n"
+        ));
+        let mut watcher = Watcher { lines: BufReader::new(raw.0), status: 0 };
+        // The first was made for it, and the next is made for all.
+        for _ in 0..2 {
+            assert_eq!(watcher.message().to_string().contains("secret-user"), sees, "{token}");
+        }
+    }
+}

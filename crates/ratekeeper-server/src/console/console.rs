@@ -1,0 +1,246 @@
+//! All that the console shows, shared by the thread that reads and the transport that is asked.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::history::HistoryQuery;
+use super::sampled::{SampledState, millis};
+use super::stats::{Stats, StatsAbout};
+use super::streams::{MOST_STREAMS, StatsStream, StatsStreams, StreamMessage};
+use crate::engine::Engine;
+use crate::watch::{EventKind, EventLevel};
+
+/// For how long after a question somebody counts as watching, in milliseconds.
+const WATCHED: u64 = 5_000;
+/// So many of the keys that are denied most are followed whether somebody watches or not; for more of them, event loops
+/// would have to wait while all are copied.
+const FOLLOWED_ANYWAY: usize = 100;
+
+/// What the server calls itself, and how it was started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConsoleAbout {
+    /// The name of the server.
+    pub(crate) name: String,
+    /// How many event loops it has.
+    pub(crate) loops: usize,
+}
+
+/// What is known of a server, for those who look.
+#[derive(Debug)]
+pub(crate) struct Console {
+    engine: Arc<Engine>,
+    about: ConsoleAbout,
+    started: u64,
+    state: Mutex<SampledState>,
+    streams: StatsStreams,
+    /// When somebody last asked, in milliseconds since the epoch.
+    asked_at: AtomicU64,
+    /// Readings so far.
+    readings: AtomicU64,
+    /// Whose new keys were refused at the last reading.
+    refusing: Mutex<Vec<&'static str>>,
+    /// When the certificate expires that was in use at the last reading; 0 for none.
+    certificate_expiry: AtomicI64,
+    /// Limits that are tried at a time.
+    trials: Semaphore,
+}
+
+impl Console {
+    /// Returns the console of an engine. Requests are recorded from now on.
+    pub(crate) fn new(engine: Arc<Engine>, about: ConsoleAbout) -> Arc<Self> {
+        engine.metrics().record_requests();
+        let console = Console {
+            engine,
+            about,
+            started: millis(),
+            state: Mutex::default(),
+            streams: StatsStreams::default(),
+            asked_at: AtomicU64::new(0),
+            readings: AtomicU64::new(0),
+            refusing: Mutex::default(),
+            certificate_expiry: AtomicI64::new(0),
+            trials: Semaphore::new(1),
+        };
+        // What is counted from now on is a difference.
+        console.lock().read(&console.engine, false, console.started);
+        Arc::new(console)
+    }
+
+    /// Reads the counters, once a second, and tells those who watch.
+    pub(super) fn read(&self) {
+        self.read_at(millis());
+    }
+
+    fn read_at(&self, now: u64) {
+        let number = self.readings.fetch_add(1, Ordering::Relaxed) + 1;
+        self.engine.metrics().tend_recorded();
+        self.note_refusals();
+        self.note_certificate();
+        let most = self.engine.metrics().most_denied();
+        let follows_top = most > 0 && (most <= FOLLOWED_ANYWAY || self.is_watched());
+        let mut state = self.lock();
+        state.read(&self.engine, follows_top, now);
+        if self.streams.open_count() == 0 {
+            return;
+        }
+        let holds = self.holds();
+        let message = |is_admin| stream_message(&self.render(&state, is_admin, holds));
+        let message = StreamMessage { number, plain: message(false), admin: message(true) };
+        drop(state);
+        self.streams.send(message);
+    }
+
+    fn note_refusals(&self) {
+        if self.engine.memory().is_none() {
+            return;
+        }
+        let now = self.engine.refusing_new_keys();
+        let mut before = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        if *before == now {
+            return;
+        }
+        let events = self.engine.events();
+        match &now[..] {
+            [] => events.note(EventKind::Full, EventLevel::Info, "the store takes new keys again"),
+            whose => {
+                let whose = whose.join(" and ");
+                let text = format!(
+                    "the store is full: new keys are refused (of: {whose}); raise --max-keys or --max-bytes"
+                );
+                events.note(EventKind::Full, EventLevel::Warn, text);
+            }
+        }
+        *before = now;
+    }
+
+    fn note_certificate(&self) {
+        let now = self.engine.metrics().certificate_expiry().unwrap_or(0);
+        let before = self.certificate_expiry.swap(now, Ordering::Relaxed);
+        if before != 0 && before != now {
+            let text = "the TLS certificate was exchanged";
+            self.engine.events().note(EventKind::Certificate, EventLevel::Info, text);
+        }
+    }
+
+    /// Returns true if somebody looks at present, or did a moment ago.
+    pub(crate) fn is_watched(&self) -> bool {
+        let asked = self.asked_at.load(Ordering::Relaxed);
+        self.streams.open_count() > 0 || millis().saturating_sub(asked) < WATCHED
+    }
+
+    /// Notes that somebody looks: a remote store is probed for them.
+    pub(crate) fn note_asked(&self) {
+        self.asked_at.store(millis(), Ordering::Relaxed);
+    }
+
+    /// Returns what the server does at present, as JSON. Keys are told to an administrator only.
+    pub(crate) fn stats(&self, is_admin: bool) -> String {
+        let holds = self.holds();
+        self.render(&self.lock(), is_admin, holds)
+    }
+
+    /// Returns how many holds are live in the store in memory. Looks at each of them, so it is asked for those who watch only.
+    fn holds(&self) -> Option<usize> {
+        self.engine.memory().map(|store| store.live_hold_count())
+    }
+
+    /// Returns the answer to a query of the history, as JSON; an error is the name of a plan that has no history of its own.
+    pub(crate) fn history(&self, query: &HistoryQuery) -> Result<String, String> {
+        self.lock().history(query)
+    }
+
+    /// Opens a stream of what the server does; none if there are as many as there may be.
+    pub(crate) fn stream(&self, is_admin: bool, first: &str) -> Option<StatsStream> {
+        self.streams.open(is_admin, Bytes::from(format!("retry: 2000\n\nevent: stats\ndata: {first}\n\n")))
+    }
+
+    /// Waits until no other limit is tried; none if the server is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in line.
+    pub(crate) async fn trial_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.trials.acquire().await.ok()
+    }
+
+    /// Returns true if there are as many streams as there may be.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.streams.open_count() >= MOST_STREAMS
+    }
+
+    fn render(&self, state: &SampledState, is_admin: bool, holds: Option<usize>) -> String {
+        let about = StatsAbout {
+            name: &self.about.name,
+            loops: self.about.loops,
+            started: self.started,
+            streams: self.streams.open_count(),
+            holds,
+        };
+        Stats::of(&self.engine, state, about, is_admin).to_json()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SampledState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns one message of server-sent events. JSON on one line has no line ends.
+fn stream_message(json: &str) -> Bytes {
+    Bytes::from(format!("event: stats\ndata: {json}\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ratekeeper::{MemoryStore, Plan, Registry};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::request::RequestLimits;
+
+    fn console() -> Arc<Console> {
+        let plans = Registry::new([Plan::with_shadow("free", ["2/h"], ["1/h"]).unwrap()]);
+        let engine = Engine::in_memory(MemoryStore::default(), plans, RequestLimits::default());
+        Console::new(Arc::new(engine), ConsoleAbout { name: "api-1".to_owned(), loops: 1 })
+    }
+
+    fn told(console: &Console) -> Value {
+        serde_json::from_str(&console.stats(false)).unwrap()
+    }
+
+    #[test]
+    fn what_is_decided_is_told_after_the_next_reading() {
+        let console = console();
+        let read = |second: u64| console.read_at(console.started + second * 1_000);
+        read(1);
+        for _ in 0..3 {
+            console.engine.keeper().acquire("k", "free", 1).now().unwrap().unwrap();
+        }
+        read(2);
+        let stats = told(&console);
+        let counts = json!({ "allowed": 2, "denied": 1, "would_deny": 1 });
+        assert_eq!(stats["plans"][0]["plan"], "free");
+        assert_eq!((&stats["plans"][0]["second"], &stats["plans"][0]["total"]), (&counts, &counts));
+        assert_eq!((&stats["plans"][0]["rules"], &stats["other_plans"]), (&json!(2), &Value::Null));
+        assert_eq!((&stats["second"]["would_deny"], &stats["store"]["kind"]), (&json!(1), &json!("memory")));
+        assert_eq!((&stats["rights"]["admin"], &stats["top_denied"]), (&json!(false), &Value::Null));
+        read(3);
+        let stats = told(&console);
+        assert_eq!(stats["plans"][0]["second"]["allowed"], 0);
+        assert_eq!(stats["plans"][0]["minute"]["allowed"], 2);
+    }
+
+    #[test]
+    fn only_who_watches_costs_a_message() {
+        let console = console();
+        assert!(!console.is_watched());
+        let stream = console.stream(true, &console.stats(true)).unwrap();
+        assert!(console.is_watched() && told(&console)["streams"] == json!({ "open": 1, "most": 64 }));
+        drop(stream);
+        assert!(!console.is_watched());
+        console.note_asked();
+        assert!(console.is_watched());
+    }
+}

@@ -1,0 +1,305 @@
+//! Where a key stands, under each plan and rule.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use ratekeeper::keeper::KeeperError;
+use ratekeeper::port::Clock;
+use ratekeeper::store::ListedHold;
+use ratekeeper::{Amounts, Decision, Key, MonotonicClock, Nanos, Plan, Quota, Rule, Ruling, Unit};
+use serde::Serialize;
+
+use crate::engine::Engine;
+
+/// The most plans that one look asks for: a remote store is asked for each.
+pub(crate) const MOST_LOOKED_AT: usize = 64;
+/// So many plans are asked for at a time.
+const AT_ONCE: usize = 8;
+/// The most holds that are told of, under each plan.
+const MOST_HOLDS: usize = 100;
+
+/// What is asked of a key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyQuery {
+    /// The names of plans; none for all there are.
+    pub(crate) plans: Vec<String>,
+    /// A quota that requests bring.
+    pub(crate) quota: Option<Quota>,
+}
+
+/// Where a key stands.
+#[derive(Debug, Serialize)]
+pub(crate) struct KeyView {
+    key: String,
+    plans: Vec<PlanView>,
+    quota: Option<RuleView>,
+    plans_left_out: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct PlanView {
+    plan: String,
+    rules: Vec<RuleView>,
+    holds: Option<Vec<HoldView>>,
+    error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct RuleView {
+    rule: Option<String>,
+    quota: String,
+    unit: String,
+    shadow: bool,
+    allowed: bool,
+    limit: u64,
+    level: u64,
+    remaining: u64,
+    retry_after_ms: i64,
+    reset_after_ms: u64,
+    reason: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct HoldView {
+    id: String,
+    held_ms: u64,
+    lease_ends_ms: u64,
+    estimates: Vec<EstimateView>,
+}
+
+#[derive(Debug, Serialize)]
+struct EstimateView {
+    rule: String,
+    unit: String,
+    amount: u64,
+}
+
+/// Looks at a key under the plans that are named, or under all of them. Takes nothing.
+///
+/// # Errors
+///
+/// A plan that was named is unknown, or the store failed and no failure mode answers for it.
+///
+/// # Cancel safety
+///
+/// Dropping the future loses nothing.
+pub(crate) async fn look_at_key(
+    engine: &Engine,
+    key: Key<'_>,
+    query: &KeyQuery,
+) -> Result<KeyView, KeeperError> {
+    use ratekeeper::port::Plans;
+    let (mut plans, mut left_out) = (Vec::new(), 0);
+    if query.plans.is_empty() && query.quota.is_none() {
+        plans = engine.registry().all();
+        left_out = plans.len().saturating_sub(MOST_LOOKED_AT);
+        plans.truncate(MOST_LOOKED_AT);
+    }
+    for name in &query.plans {
+        let unknown = || KeeperError::UnknownPlan { name: name.clone() };
+        plans.push(engine.registry().find(name).ok_or_else(unknown)?);
+    }
+    let holds = engine.memory().map(|store| store.live_holds_of(key));
+    let mut looks = stream::iter(plans).map(|plan| look_at_plan(engine, key, plan)).buffered(AT_ONCE);
+    let mut views = Vec::new();
+    while let Some(looked) = looks.next().await {
+        let (plan, mut view) = looked?;
+        view.holds = holds.as_deref().map(|holds| holds_under(holds, &plan));
+        views.push(view);
+    }
+    let quota = match &query.quota {
+        Some(quota) => Some(look_at_quota(engine, key, quota).await?),
+        None => None,
+    };
+    let key = super::stats::shown(key.as_bytes());
+    Ok(KeyView { key, plans: views, quota, plans_left_out: left_out })
+}
+
+async fn look_at_plan(
+    engine: &Engine,
+    key: Key<'_>,
+    plan: Arc<Plan>,
+) -> Result<(Arc<Plan>, PlanView), KeeperError> {
+    let name = plan.name().as_str().to_owned();
+    // Nothing of every unit tells how much is left, and one of each how long that takes if nothing is.
+    let nothing = peek(engine, key, &plan, 0).await;
+    let now = match nothing {
+        Ok(now) => now,
+        Err(KeeperError::Amounts(error)) => {
+            let view =
+                PlanView { plan: name, rules: Vec::new(), holds: None, error: Some(error.to_string()) };
+            return Ok((plan, view));
+        }
+        Err(error) => return Err(error),
+    };
+    let one_more = match now.each().any(|(_, _, decision)| decision.remaining == 0) {
+        true => Some(peek(engine, key, &plan, 1).await?),
+        false => None,
+    };
+    let mut rules: Vec<RuleView> = now.each().map(|(_, rule, decision)| view_of(rule, decision)).collect();
+    if let Some(one_more) = &one_more {
+        for (view, (_, _, decision)) in rules.iter_mut().zip(one_more.each()) {
+            view.tell_wait(decision);
+        }
+    }
+    // A store that failed tells of no rule; what the failure mode answers is true of all of them.
+    if rules.is_empty() {
+        rules = plan.rules().iter().map(|rule| view_of(rule, now.decision())).collect();
+    }
+    Ok((Arc::clone(&plan), PlanView { plan: name, rules, holds: None, error: None }))
+}
+
+async fn peek(engine: &Engine, key: Key<'_>, plan: &Plan, amount: u64) -> Result<Ruling, KeeperError> {
+    let units: Vec<(&str, u64)> =
+        plan.units().take(Unit::MOST_NAMED).map(|unit| (unit.as_str(), amount)).collect();
+    engine.keeper().peek_each(key, plan.name().as_str(), Amounts::of(&units)).await
+}
+
+async fn look_at_quota(engine: &Engine, key: Key<'_>, quota: &Quota) -> Result<RuleView, KeeperError> {
+    let now = engine.keeper().peek(key, quota, 0).await?;
+    let mut view = RuleView::of(None, quota.to_string(), &Unit::REQUESTS, false, now.decision());
+    if view.remaining == 0 {
+        view.tell_wait(engine.keeper().peek(key, quota, 1).await?.decision());
+    }
+    Ok(view)
+}
+
+fn view_of(rule: &Rule, decision: &Decision) -> RuleView {
+    let name = Some(rule.name().as_str().to_owned());
+    RuleView::of(name, rule.quota().to_string(), rule.unit(), rule.is_shadow(), decision)
+}
+
+impl RuleView {
+    fn of(rule: Option<String>, quota: String, unit: &Unit, shadow: bool, decision: &Decision) -> Self {
+        RuleView {
+            rule,
+            quota,
+            unit: unit.as_str().to_owned(),
+            shadow,
+            allowed: decision.allowed,
+            limit: decision.limit,
+            level: decision.limit.saturating_sub(decision.remaining),
+            remaining: decision.remaining,
+            retry_after_ms: wait(decision),
+            reset_after_ms: decision.reset_after.ceil_millis(),
+            reason: decision.reason.as_str(),
+        }
+    }
+
+    /// Tells how long one more would have to wait.
+    fn tell_wait(&mut self, one_more: &Decision) {
+        self.allowed = one_more.allowed;
+        self.retry_after_ms = wait(one_more);
+        self.reason = one_more.reason.as_str();
+    }
+}
+
+fn wait(decision: &Decision) -> i64 {
+    decision.retry_after.map_or(-1, |wait| i64::try_from(wait.ceil_millis()).unwrap_or(i64::MAX))
+}
+
+/// Returns the holds that were made under a plan, with what they were estimated at by its rules.
+fn holds_under(holds: &[ListedHold], plan: &Plan) -> Vec<HoldView> {
+    let now = MonotonicClock.now();
+    let millis = |span: Nanos| span.as_nanos() / 1_000_000;
+    let is_of = |hold: &&ListedHold| hold.plans.iter().any(|of| of.name() == plan.name());
+    let view = |hold: &ListedHold| {
+        let rules = hold.plans.iter().flat_map(|of| of.rules().iter().map(move |rule| (of.name(), rule)));
+        let estimates = rules.zip(&hold.estimates).filter(|((of, _), _)| *of == plan.name());
+        let estimates = estimates.filter_map(|((_, rule), amount)| {
+            let (name, unit) = (rule.name().as_str().to_owned(), rule.unit().as_str().to_owned());
+            amount.map(|amount| EstimateView { rule: name, unit, amount })
+        });
+        HoldView {
+            id: hold.id.to_string(),
+            held_ms: millis(now.since(hold.charged_at)),
+            lease_ends_ms: millis(hold.lease_end.since(now)),
+            estimates: estimates.collect(),
+        }
+    };
+    holds.iter().filter(is_of).take(MOST_HOLDS).map(view).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratekeeper::{MemoryStore, Registry};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::request::RequestLimits;
+
+    fn engine() -> Engine {
+        let plans = [
+            Plan::with_shadow("free", ["3/h", "100/day fixed"], ["1/h"]).unwrap(),
+            Plan::parse("llm", "100 tokens/h; 2 concurrent").unwrap(),
+        ];
+        Engine::in_memory(MemoryStore::default(), Registry::new(plans), RequestLimits::default())
+    }
+
+    fn look(engine: &Engine, key: &str, query: &KeyQuery) -> Value {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let view = runtime.block_on(look_at_key(engine, Key::new(key).unwrap(), query)).unwrap();
+        serde_json::to_value(view).unwrap()
+    }
+
+    fn named(plan: &str) -> KeyQuery {
+        KeyQuery { plans: vec![plan.to_owned()], quota: None }
+    }
+
+    #[test]
+    fn a_look_tells_of_every_rule_and_takes_nothing() {
+        let engine = engine();
+        let fresh = look(&engine, "k", &KeyQuery::default());
+        assert_eq!(fresh["plans"].as_array().unwrap().len(), 2);
+        let rule = |view: &Value, index: usize, fields: &[&str]| -> Vec<Value> {
+            fields.iter().map(|field| view["plans"][0]["rules"][index][*field].clone()).collect()
+        };
+        let fields = ["rule", "limit", "level", "remaining", "retry_after_ms", "reset_after_ms"];
+        assert_eq!(
+            rule(&fresh, 0, &fields),
+            [json!("per-h"), json!(3), json!(0), json!(3), json!(0), json!(0)]
+        );
+        for _ in 0..3 {
+            engine.keeper().acquire("k", "free", 1).now().unwrap().unwrap();
+        }
+        let used = look(&engine, "k", &named("free"));
+        assert_eq!(used, look(&engine, "k", &named("free")).clone(), "nothing is taken");
+        assert_eq!(
+            rule(&used, 0, &["level", "remaining", "allowed", "reason"]),
+            [json!(3), json!(0), json!(false), json!("quota_exceeded")]
+        );
+        assert!(used["plans"][0]["rules"][0]["retry_after_ms"].as_i64().unwrap() > 1_000_000);
+        assert_eq!(
+            rule(&used, 1, &["level", "allowed", "retry_after_ms"]),
+            [json!(3), json!(true), json!(0)]
+        );
+        assert_eq!(rule(&used, 2, &["shadow", "allowed"]), [json!(true), json!(false)]);
+        assert_eq!(used["plans"][0]["holds"], json!([]));
+    }
+
+    #[test]
+    fn holds_are_told_with_what_they_were_estimated_at() {
+        let engine = engine();
+        let hold = engine.keeper().hold("k", "llm", &[("tokens", 58)]).now().unwrap().unwrap();
+        let view = look(&engine, "k", &named("llm"));
+        let holds = view["plans"][0]["holds"].as_array().unwrap();
+        assert_eq!((holds.len(), &holds[0]["id"]), (1, &json!(hold.id().unwrap().to_string())));
+        let estimate = json!({ "rule": "tokens-per-h", "unit": "tokens", "amount": 58 });
+        assert_eq!(holds[0]["estimates"][0], estimate);
+        assert!((1..=60_000).contains(&holds[0]["lease_ends_ms"].as_u64().unwrap()));
+        let levels: Vec<_> =
+            view["plans"][0]["rules"].as_array().unwrap().iter().map(|rule| rule["level"].clone()).collect();
+        assert_eq!(levels, [json!(58), json!(1)]);
+        assert!(look(&engine, "other", &named("llm"))["plans"][0]["holds"].as_array().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_quota_of_requests_is_looked_at_by_its_text() {
+        let engine = engine();
+        let quota: Quota = "2/h".parse().unwrap();
+        engine.keeper().acquire("k", &quota, 1).now().unwrap().unwrap();
+        let view = look(&engine, "k", &KeyQuery { plans: Vec::new(), quota: Some(quota) });
+        assert!(view["plans"].as_array().unwrap().is_empty());
+        assert_eq!((&view["quota"]["level"], &view["quota"]["rule"]), (&json!(1), &Value::Null));
+    }
+}

@@ -1,0 +1,161 @@
+//! What happened to the server lately: reloads, breakers, snapshots, a store that is full.
+//!
+//! The log is for reading later; this is for looking now. The list is bounded, and what is noted in it is never a key, a
+//! token or an address with a password.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ratekeeper::port::Observer;
+use ratekeeper::store::{BreakerChange, BreakerState};
+use serde::Serialize;
+
+use super::log_lines::one_line;
+
+/// How many events are kept.
+pub(crate) const MOST_EVENTS: usize = 256;
+/// The most characters of a text.
+const MOST_CHARS: usize = 1_000;
+
+/// The last events of a server, at most 256. Clones are handles of the same list.
+#[derive(Clone, Debug, Default)]
+pub struct EventLog(Arc<Mutex<EventList>>);
+
+#[derive(Debug, Default)]
+struct EventList {
+    /// The oldest first; their ids have no gaps.
+    events: VecDeque<ServerEvent>,
+    last: u64,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum EventKind {
+    /// The server has started.
+    Start,
+    /// The server is about to stop.
+    Stop,
+    /// A configuration was read again.
+    Reload,
+    /// A breaker has opened or closed.
+    Breaker,
+    /// State was read from a file, or written to it.
+    Snapshot,
+    /// The store in memory refuses new keys, or does so no more.
+    Full,
+    /// Tokens were read again.
+    Tokens,
+    /// The certificate was exchanged.
+    Certificate,
+    /// An administrator has done something.
+    Admin,
+}
+
+/// How bad an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventLevel {
+    /// As it should be.
+    Info,
+    /// May become a failure.
+    Warn,
+    /// A failure.
+    Error,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ServerEvent {
+    /// Counts from 1.
+    pub(crate) id: u64,
+    /// Milliseconds since the epoch.
+    pub(crate) time: u64,
+    /// What it is about.
+    pub(crate) kind: EventKind,
+    /// How bad it is.
+    pub(crate) level: EventLevel,
+    /// One line for people.
+    pub(crate) text: String,
+}
+
+impl EventLog {
+    /// Notes an event. The text is cut to one line of 1,000 characters; it must not hold keys, tokens or passwords.
+    pub fn note(&self, kind: EventKind, level: EventLevel, text: impl std::fmt::Display) {
+        let mut text = one_line(&text);
+        if let Some((at, _)) = text.char_indices().nth(MOST_CHARS) {
+            text.truncate(at);
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let mut list = self.lock();
+        if list.events.len() >= MOST_EVENTS {
+            list.events.pop_front();
+        }
+        list.last += 1;
+        let id = list.last;
+        list.events.push_back(ServerEvent { id, time, kind, level, text });
+    }
+
+    /// Returns the id of the newest event; 0 if there is none.
+    pub(crate) fn last(&self) -> u64 {
+        self.lock().last
+    }
+
+    /// Returns the events with ids above this, the oldest first.
+    pub(crate) fn after(&self, id: u64) -> Vec<ServerEvent> {
+        self.lock().events.iter().filter(|event| event.id > id).cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, EventList> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes when a breaker opens and closes. That it probes in between is no news: it does so as often as the store fails.
+impl Observer for EventLog {
+    fn breaker_changed(&self, change: &BreakerChange) {
+        let node = &*change.name;
+        match (change.from, change.to) {
+            (BreakerState::Closed, BreakerState::Open) => {
+                let reason = change.cause.as_ref().map_or("unknown", |error| error.reason());
+                let text = format!("breaker opened: {node} fails ({reason}) and is not asked");
+                self.note(EventKind::Breaker, EventLevel::Warn, text);
+            }
+            (_, BreakerState::Closed) => {
+                let text = format!("breaker closed: {node} answers again");
+                self.note(EventKind::Breaker, EventLevel::Info, text);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_events_are_kept_and_the_others_are_gone() {
+        let log = EventLog::default();
+        assert_eq!((log.last(), log.after(0).len()), (0, 0));
+        for number in 0..=MOST_EVENTS {
+            log.note(EventKind::Reload, EventLevel::Info, number);
+        }
+        let all = log.after(0);
+        assert_eq!((all.len(), all[0].id, all[0].text.as_str()), (MOST_EVENTS, 2, "1"));
+        assert_eq!(log.last(), all[MOST_EVENTS - 1].id);
+        assert_eq!(log.after(log.last() - 1).len(), 1);
+        assert!(log.after(log.last()).is_empty());
+    }
+
+    #[test]
+    fn a_text_is_one_line_and_bounded() {
+        let log = EventLog::default();
+        log.note(EventKind::Reload, EventLevel::Error, format!("a\nb\0{}", "é".repeat(2_000)));
+        let text = log.after(0).remove(0).text;
+        assert!(text.starts_with("a b é") && text.chars().count() == MOST_CHARS, "{text}");
+    }
+}
