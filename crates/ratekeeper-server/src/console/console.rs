@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::history::HistoryQuery;
 use super::sampled::{SampledState, millis};
@@ -45,7 +45,7 @@ pub(crate) struct Console {
     /// When the certificate expires that was in use at the last reading; 0 for none.
     certificate_expiry: AtomicI64,
     /// Limits that are tried at a time.
-    trials: Semaphore,
+    trials: Arc<Semaphore>,
 }
 
 impl Console {
@@ -62,7 +62,7 @@ impl Console {
             readings: AtomicU64::new(0),
             refusing: Mutex::default(),
             certificate_expiry: AtomicI64::new(0),
-            trials: Semaphore::new(1),
+            trials: Arc::new(Semaphore::new(1)),
         };
         // What is counted from now on is a difference.
         console.lock().read(&console.engine, false, console.started);
@@ -157,13 +157,14 @@ impl Console {
         self.streams.open(is_admin, Bytes::from(format!("retry: 2000\n\nevent: stats\ndata: {first}\n\n")))
     }
 
-    /// Waits until no other limit is tried; none if the server is gone.
+    /// Waits until no other limit is tried; none if the server is gone. What is returned belongs to the work, and not to whoever
+    /// waits for it: the work may go on for longer.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future gives up the place in line.
-    pub(crate) async fn trial_turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.trials.acquire().await.ok()
+    pub(crate) async fn trial_turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.trials).acquire_owned().await.ok()
     }
 
     /// Returns true if there are as many streams as there may be.

@@ -166,13 +166,25 @@ async fn attempt(
     console: &Arc<Console>,
     asked: &TryBody,
 ) -> Result<HttpReply, Problem> {
-    let _turn = console.trial_turn().await.ok_or_else(Problem::draining)?;
+    let turn = console.trial_turn().await.ok_or_else(Problem::draining)?;
     let (limit, plan) = (asked.limit.clone(), asked.plan.clone());
-    let tried = http.beside(move |engine| try_limit(engine, &limit, plan.as_deref())).await?;
+    // Gone with this future, when nobody waits for it any more. A server that stops waits for the thread.
+    let asker = Arc::new(());
+    let waits = Arc::downgrade(&asker);
+    let tried = http
+        .beside(move |engine| {
+            let is_given_up = || waits.strong_count() == 0 || engine.is_draining();
+            let tried = try_limit(engine, &limit, plan.as_deref(), is_given_up);
+            drop(turn);
+            tried
+        })
+        .await?;
+    drop(asker);
     match tried {
         // Nothing in it can fail to be JSON.
         Ok(report) => Ok(reply(StatusCode::OK, serde_json::to_vec(&report).unwrap_or_default())),
         Err(error @ TrialError::UnknownPlan) => Err(Problem::unknown_plan(error.to_string())),
+        Err(TrialError::GivenUp) => Err(Problem::draining()),
         Err(error @ TrialError::Limit(_)) => Err(Problem::field("limit", error.to_string())),
     }
 }
