@@ -11,6 +11,25 @@ pub(crate) fn one_line(text: &dyn Display) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
+/// Returns a key as text. What is not printable is escaped as in a Rust string, bytes that are no text as `\xff`, and a
+/// backslash is two: so that no two keys look the same.
+pub(crate) fn shown_key(key: &[u8]) -> String {
+    let mut shown = String::with_capacity(key.len());
+    for chunk in key.utf8_chunks() {
+        // Quotes need no escape here. Every one has got its own backslash, so that none of another's is taken.
+        let valid = chunk.valid().escape_debug().to_string();
+        shown.push_str(&valid.replace("\\\"", "\"").replace("\\'", "'"));
+        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    shown
+}
+
+/// Returns the milliseconds since the epoch.
+pub(crate) fn epoch_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Limits a line that clients can cause over and over to one per second, or per minute.
 #[derive(Debug)]
 pub(crate) struct LogThrottle {
@@ -51,6 +70,23 @@ impl LogThrottle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_keys_look_the_same() {
+        for (key, expected) in [
+            (&b"user:42"[..], "user:42"),
+            (b"<script>", "<script>"),
+            (b"a\xffb", r"a\xffb"),
+            (br"a\xffb", r"a\\xffb"),
+            ("né".as_bytes(), "né"),
+            (b"say \"it's\"", "say \"it's\""),
+            (br#"\""#, r#"\\""#),
+            (b"a\nb\x1b", r"a\nb\u{1b}"),
+            ("\u{202e}x".as_bytes(), r"\u{202e}x"),
+        ] {
+            assert_eq!(shown_key(key), expected);
+        }
+    }
 
     #[test]
     fn a_line_that_is_caused_over_and_over_is_written_once_a_second() {

@@ -84,8 +84,12 @@ pub(super) async fn answer(
         }
         "/v1/events" => {
             let events = http.responder.engine().events();
+            // In this order: what is noted in between is in the list, and so its id is the last. Who goes on after it
+            // has missed nothing.
+            let last = events.last();
             let found = events.after(events_after(query)?);
-            let (first, last) = (found.first().map_or(0, |event| event.id), events.last());
+            let last = found.last().map_or(last, |event| event.id);
+            let first = found.first().map_or(0, |event| event.id);
             let body = json!({ "events": found, "first": first, "last": last });
             Ok(secured(reply(StatusCode::OK, body.to_string())))
         }
@@ -137,6 +141,7 @@ async fn look(
     console.note_asked();
     let key = Key::new(key).map_err(crate::request::RequestError::from)?;
     let query = key_query(query, http.responder.limits())?;
+    let _turn = console.look_turn().await.ok_or_else(Problem::draining)?;
     let looked = look_at_key(http.responder.engine(), key, &query).await;
     let view = looked.map_err(crate::request::RequestError::from)?;
     // Nothing in it can fail to be JSON.
