@@ -198,13 +198,17 @@ fn a_form_that_is_posted_to_another_port_is_not_obeyed() {
             let _ = raw.0.read_to_end(&mut said);
             let said = String::from_utf8_lossy(&said);
             assert!(!said.contains(":1\r\n"), "{transport}: {said}");
+            assert_eq!(
+                said.contains("the Redis protocol, not HTTP"),
+                transport == "resp",
+                "{transport}: {said}"
+            );
         }
         assert!(
             server.ask("THROTTLE victim 1 1 3600").starts_with("0 "),
             "{transport}: nothing was forgotten"
         );
     }
-    server.await_log("resp: a connection speaks HTTP and is closed");
 }
 
 /// All paths of the page: the document, and what it and its scripts name.

@@ -98,7 +98,7 @@ pub(crate) fn call(
     }
     let request = request.body(()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let answered = runtime.block_on(tokio::time::timeout(DEADLINE, async {
+    let exchange = async {
         let socket = tokio::net::TcpStream::connect(address).await.unwrap();
         let (client, connection) = h2::client::handshake(socket).await.unwrap();
         tokio::spawn(connection);
@@ -110,8 +110,8 @@ pub(crate) fn call(
         }
         let trailers = body.trailers().await.unwrap().unwrap_or(head.headers);
         trailers.get("grpc-status").unwrap().to_str().unwrap().to_owned()
-    }));
-    let status = answered.unwrap();
+    };
+    let status = runtime.block_on(async { tokio::time::timeout(DEADLINE, exchange).await }).unwrap();
     if status == "0" { Ok(()) } else { Err(status) }
 }
 

@@ -121,18 +121,18 @@ mod tests {
         let mut state = SampledState::default();
         // When it is read, and how many points there are then: late readings, two at once, a sleep, a clock that is set back.
         for (now, points) in [
-            (10_000, 0),
-            (11_000, 1),
-            (12_020, 2),
-            (13_640, 4),
-            (14_000, 4),
-            (15_001, 5),
-            (15_002, 5),
-            (16_400, 6),
-            (26_000, 16),
-            (5_000, 17),
-            (6_010, 18),
-            (7_000, 19),
+            (1_010_000, 0),
+            (1_011_000, 1),
+            (1_012_020, 2),
+            (1_013_640, 4),
+            (1_014_000, 4),
+            (1_015_001, 5),
+            (1_015_002, 5),
+            (1_016_400, 6),
+            (1_026_000, 16),
+            (1_005_000, 17),
+            (1_006_010, 18),
+            (1_007_000, 19),
         ] {
             state.read(&engine, false, now);
             assert_eq!(state.history.seconds().len(), points, "{now}");
