@@ -94,7 +94,7 @@ pub(crate) fn http(
     let length = body.len();
     let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\n{token}content-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{token}content-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
     );
     raw.0.write_all(format!("{head}{body}").as_bytes()).unwrap();
     let mut answer = String::new();
