@@ -16,9 +16,13 @@ struct Watcher {
 
 impl Watcher {
     fn open(server: &Server) -> Self {
+        Self::with(server, "")
+    }
+
+    fn with(server: &Server, fields: &str) -> Self {
         let address = server.address("http");
         let mut raw = Raw::connect(address);
-        raw.send(format!("GET /v1/stats/stream HTTP/1.1\r\nhost: {address}\r\n\r\n"));
+        raw.send(format!("GET /v1/stats/stream HTTP/1.1\r\nhost: {address}\r\n{fields}\r\n"));
         let mut watcher = Watcher { lines: BufReader::new(raw.0), status: 0 };
         watcher.status = watcher.line().split(' ').nth(1).unwrap().parse().unwrap();
         watcher
@@ -164,4 +168,18 @@ fn only_an_administrator_sees_keys_in_it() {
             assert_eq!(watcher.message().to_string().contains("secret-user"), sees, "{token}");
         }
     }
+}
+
+#[test]
+fn a_stream_ends_when_the_token_is_exchanged_that_opened_it() {
+    let folder = Folder::new("stream-token");
+    let admin = folder.write("admin", "root-1\n");
+    let server = Server::with(&["--top-denied", "3", "--admin-token-file", &admin]);
+    let mut watcher = Watcher::with(&server, "authorization: Bearer root-1\r\n");
+    assert_eq!(watcher.message()["rights"]["admin"], true);
+    folder.write("admin", "root-2\n");
+    server.await_log("tokens: read again and exchanged");
+    eventually("the stream ends", || watcher.line().is_empty());
+    let again = Watcher::with(&server, "authorization: Bearer root-1\r\n");
+    assert_eq!(again.status, 401);
 }

@@ -10,8 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use super::history::HistoryQuery;
 use super::sampled::{SampleTime, SampledState};
 use super::stats::{Stats, StatsAbout};
-use super::streams::{MOST_STREAMS, StatsStream, StatsStreams, StreamMessage};
+use super::streams::{StatsStream, StatsStreams};
 use crate::engine::Engine;
+use crate::secret::TokenPass;
 use crate::watch::{EventKind, EventLevel, epoch_millis};
 
 /// For how long after a question somebody counts as watching, in milliseconds.
@@ -40,8 +41,6 @@ pub(crate) struct Console {
     streams: StatsStreams,
     /// When somebody last asked, in milliseconds since the epoch.
     asked_at: AtomicU64,
-    /// Readings so far.
-    readings: AtomicU64,
     /// Whose new keys were refused at the last reading.
     refusing: Mutex<Vec<&'static str>>,
     /// When the certificate expires that was in use at the last reading; 0 for none.
@@ -66,7 +65,6 @@ impl Console {
             state: Mutex::default(),
             streams: StatsStreams::default(),
             asked_at: AtomicU64::new(0),
-            readings: AtomicU64::new(0),
             refusing: Mutex::default(),
             certificate_expiry: AtomicI64::new(0),
             held: Mutex::default(),
@@ -84,23 +82,23 @@ impl Console {
     }
 
     fn read_at(&self, now: SampleTime) {
-        let number = self.readings.fetch_add(1, Ordering::Relaxed) + 1;
         self.engine.metrics().tend_recorded();
         self.note_refusals();
         self.note_certificate();
         // Only for those who watch: all keys on the lists of all event loops are copied, and denials wait for that.
         let follows_top = self.engine.metrics().most_denied() > 0 && self.is_watched();
         // Before the lock, which others wait for.
-        let holds = self.is_watched().then(|| self.holds()).flatten();
+        let is_streamed = self.streams.open_count() > 0;
+        let holds = is_streamed.then(|| self.holds()).flatten();
         let mut state = self.lock();
         state.read(&self.engine, follows_top, now);
-        if self.streams.open_count() == 0 {
+        if !is_streamed {
             return;
         }
         let message = |is_admin| stream_message(&self.render(&state, is_admin, holds));
-        let message = StreamMessage { number, plain: message(false), admin: message(true) };
+        let (plain, admin) = (message(false), message(true));
         drop(state);
-        self.streams.send(message);
+        self.streams.send(plain, admin);
     }
 
     fn note_refusals(&self) {
@@ -185,8 +183,9 @@ impl Console {
     }
 
     /// Opens a stream of what the server does; none if there are as many as there may be.
-    pub(crate) fn stream(&self, is_admin: bool, first: &str) -> Option<StatsStream> {
-        self.streams.open(is_admin, Bytes::from(format!("retry: 2000\n\nevent: stats\ndata: {first}\n\n")))
+    pub(crate) fn stream(&self, is_admin: bool, pass: TokenPass, first: &str) -> Option<StatsStream> {
+        let first = format!("retry: 2000\n\nevent: stats\ndata: {first}\n\n");
+        self.streams.open(is_admin, pass, Bytes::from(first))
     }
 
     /// Waits until no other limit is tried; none if the server is gone. What is returned belongs to the work, and not to whoever
@@ -199,9 +198,9 @@ impl Console {
         Arc::clone(&self.trials).acquire_owned().await.ok()
     }
 
-    /// Returns true if there are as many streams as there may be.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.streams.open_count() >= MOST_STREAMS
+    /// Returns true if there is no place for another stream, of an administrator or of somebody else.
+    pub(crate) fn is_crowded(&self, is_admin: bool) -> bool {
+        self.streams.is_crowded(is_admin)
     }
 
     fn render(&self, state: &SampledState, is_admin: bool, holds: Option<usize>) -> String {
@@ -232,6 +231,7 @@ mod tests {
 
     use super::*;
     use crate::request::RequestLimits;
+    use crate::secret::LiveTokens;
 
     fn console() -> Arc<Console> {
         let plans = Registry::new([Plan::with_shadow("free", ["2/h"], ["1/h"]).unwrap()]);
@@ -309,7 +309,7 @@ mod tests {
     fn only_who_watches_costs_a_message() {
         let console = console();
         assert!(!console.is_watched());
-        let stream = console.stream(true, &console.stats(true)).unwrap();
+        let stream = console.stream(true, LiveTokens::default().pass(), &console.stats(true)).unwrap();
         assert!(console.is_watched() && told(&console)["streams"] == json!({ "open": 1, "most": 64 }));
         drop(stream);
         assert!(!console.is_watched());

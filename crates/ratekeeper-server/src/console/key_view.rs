@@ -16,8 +16,8 @@ use crate::watch::shown_key;
 pub(crate) const MOST_LOOKED_AT: usize = 64;
 /// So many plans are asked for at a time.
 const AT_ONCE: usize = 8;
-/// The most holds that are told of, under each plan.
-const MOST_HOLDS: usize = 100;
+/// The most holds of a key that are told of: those whose lease ends first.
+const MOST_HOLDS: usize = 64;
 
 /// What is asked of a key.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +99,7 @@ pub(crate) async fn look_at_key(
         let unknown = || KeeperError::UnknownPlan { name: name.clone() };
         plans.push(engine.registry().find(name).ok_or_else(unknown)?);
     }
-    let holds = engine.memory().map(|store| store.live_holds_of(key));
+    let holds = engine.memory().map(|store| store.live_holds_of(key, MOST_HOLDS));
     let mut looks = stream::iter(plans).map(|plan| look_at_plan(engine, key, plan)).buffered(AT_ONCE);
     let mut views = Vec::new();
     while let Some(looked) = looks.next().await {
@@ -233,7 +233,7 @@ fn holds_under(holds: &[ListedHold], plan: &Plan) -> Vec<HoldView> {
             estimates: estimates.collect(),
         }
     };
-    holds.iter().filter(is_of).take(MOST_HOLDS).map(view).collect()
+    holds.iter().filter(is_of).map(view).collect()
 }
 
 #[cfg(test)]

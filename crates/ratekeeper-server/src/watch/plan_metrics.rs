@@ -202,13 +202,17 @@ impl PlanMetrics {
 
     #[inline]
     fn count(&self, plan: &Plan, rule: &Rule, result: RuleResult) {
-        if let Some(count) = self.0.rules.read().unwrap_or_else(PoisonError::into_inner).get(&rule.id()) {
-            return count.add(result);
+        {
+            let rules = self.0.rules.read().unwrap_or_else(PoisonError::into_inner);
+            // Beyond the bound, what has no counter of its own has one already: nobody locks the others out for it.
+            if let Some(count) = rules.get(&rule.id()).or_else(|| rules.get(&RuleId::AD_HOC)) {
+                return count.add(result);
+            }
         }
         self.count_first(plan, rule, result);
     }
 
-    /// Counts the first decision by a rule.
+    /// Counts the first decision by a rule, or the first beyond the bound.
     #[cold]
     fn count_first(&self, plan: &Plan, rule: &Rule, result: RuleResult) {
         let mut rules = self.0.rules.write().unwrap_or_else(PoisonError::into_inner);
@@ -364,6 +368,17 @@ mod tests {
         let other = all.iter().find(|(plan, _, result, _)| plan.as_str() == OTHER && *result == "denied");
         assert_eq!(other.unwrap().3, 5);
         assert_eq!(all.len(), 2 * (MOST_RULES + 1), "each has two results");
+        // While somebody reads, nobody could take the lock that a new counter needs: a decision would wait for ever.
+        let reading = metrics.0.rules.read().unwrap();
+        let (sender, counted) = std::sync::mpsc::channel();
+        let others = metrics.clone();
+        std::thread::spawn(move || {
+            let plan = Plan::parse("one-more", "1/h").unwrap();
+            others.count(&plan, &plan.rules()[0], RuleResult::Denied);
+            sender.send(())
+        });
+        counted.recv_timeout(std::time::Duration::from_secs(30)).expect("no lock that others wait for");
+        drop(reading);
     }
 
     #[test]

@@ -118,11 +118,13 @@ async fn stream(
     connection: &Arc<Connection>,
     right: AdminRight,
 ) -> Result<HttpReply, Problem> {
-    if console.is_crowded() {
+    // Before the tokens are looked at again: what is exchanged meanwhile ends it.
+    let pass = http.responder.tokens().pass();
+    if console.is_crowded(right.is_ok()) {
         return Err(Problem::too_many_streams(MOST_STREAMS));
     }
     let first = stats(http, console, right).await?;
-    let Some(messages) = console.stream(right.is_ok(), &first) else {
+    let Some(messages) = console.stream(right.is_ok(), pass, &first) else {
         return Err(Problem::too_many_streams(MOST_STREAMS));
     };
     connection.begin_stream();
