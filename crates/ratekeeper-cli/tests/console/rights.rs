@@ -149,8 +149,7 @@ fn without_an_admin_token_keys_are_changed_from_this_machine_only() {
             let address = (HERE, server.address("grpc").port()).into();
             assert_eq!(call(address, "Reset", b"\x0a\x01k", &fields), Err("7".to_owned()), "{field}");
         }
-        // A machine without a network has nowhere else to ask from.
-        let Some(elsewhere) = outward() else { continue };
+        let elsewhere = outward();
         for transport in TRANSPORTS {
             for verb in VERBS {
                 let said = ask(&server, elsewhere, transport, verb, token).unwrap_err();

@@ -83,9 +83,17 @@ fn there_are_64_and_the_next_is_told_so() {
         ((503, "too_many_streams".to_owned()), Some("5"))
     );
     assert!(refused.body.contains("64 streams are open (limit 64)"), "{}", refused.body);
-    // All of them see the same second, and requests are answered meanwhile.
-    let times: Vec<_> = watchers.iter_mut().map(|watcher| watcher.message()["time"].clone()).collect();
-    assert!(times.iter().all(|time| time.is_u64()));
+    // All of them see the same second, in the very same message, and requests are answered meanwhile.
+    let time = |message: &Value| message["time"].as_u64().unwrap();
+    let mut messages: Vec<_> = watchers.iter_mut().map(Watcher::message).collect();
+    let latest = messages.iter().map(time).max().unwrap();
+    for (watcher, message) in watchers.iter_mut().zip(&mut messages) {
+        while time(message) < latest {
+            *message = watcher.message();
+        }
+    }
+    assert_eq!(time(&messages[0]), latest);
+    assert!(messages.iter().all(|message| *message == messages[0]), "not the same message");
     assert_eq!(server.ask("PING"), "+PONG");
     assert_eq!(open_streams(&server), 64);
     watchers.truncate(3);
