@@ -15,22 +15,58 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Returns true if there is no room for what was to be written, which nobody has to restart a server for.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
+}
+
 /// Makes sure that the name of a file survives a loss of power, too.
 #[cfg(unix)]
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     match File::open(folder(path)).and_then(|folder| folder.sync_all()) {
-        // Not every file system can do that with a folder.
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+        // Not every file system can do that with a folder, and one that must not be listed cannot be opened.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+            ) =>
+        {
             Ok(())
         }
         synced => synced,
     }
 }
 
+/// Returns true if the folder of a file cannot be synced, because this process must not read it.
+#[cfg(unix)]
+pub(crate) fn is_unsynced(path: &Path) -> bool {
+    File::open(folder(path)).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// Nobody syncs a folder.
+#[cfg(not(unix))]
+pub(crate) fn is_unsynced(_: &Path) -> bool {
+    false
+}
+
 /// A folder cannot be opened.
 #[cfg(not(unix))]
 pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
+}
+
+/// Returns where a file is that a symbolic link names; the file need not exist. What is no link is where it is.
+pub(crate) fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many as a system follows.
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(target) => path = folder(&path).join(target),
+            Err(_) => break,
+        }
+    }
+    path
 }
 
 /// Returns the path of a file beside this one: its name, and this after it.
@@ -56,4 +92,21 @@ pub(crate) fn private() -> OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
+}
+
+/// Takes the rights of all but its owner from a file that is there already, as far as this process may.
+pub(crate) fn keep_private(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = path.metadata() {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = metadata.permissions().mode() & 0o777;
+        if mode & 0o077 != 0
+            && let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700))
+        {
+            let path = path.display();
+            tracing::warn!(%error, %path, "file: others can read or write it, and this cannot be changed");
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
 }

@@ -54,10 +54,21 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Returns true for what nobody has to mend: an address that another process has, or that this machine does not have yet.
+/// Returns true for what may pass though nobody changes a setting: an address that another process has, or that this machine
+/// does not have yet; a disk without room, or that was mounted again; a machine without memory or files to open.
 fn may_pass(error: &anyhow::Error) -> bool {
-    let passes = |kind| matches!(kind, io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable);
-    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|error| passes(error.kind()))
+    use io::ErrorKind::{
+        AddrInUse, AddrNotAvailable, OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
+    /// What a system says if too many files are open in it, or in this process.
+    const TOO_MANY_FILES: [i32; 2] = [23, 24];
+    let passes = |error: &io::Error| {
+        let kinds =
+            [AddrInUse, AddrNotAvailable, OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StorageFull];
+        kinds.contains(&error.kind())
+            || error.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code))
+    };
+    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(passes)
 }
 
 /// Returns the arguments, with the command that the name of the program stands for: in an image of the Go service the
@@ -114,6 +125,17 @@ mod tests {
         assert_eq!(given(&["ratelimit", "--help"]), ["ratelimit", "ratelimit", "--help"]);
         assert_eq!(given(&["./ratekeeper", "ratelimit"]), ["./ratekeeper", "ratelimit"]);
         assert!(given(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_full_disk_may_pass_and_a_missing_folder_does_not() {
+        let failed = |error: io::Error| may_pass(&anyhow::Error::new(error).context("--snapshot x"));
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::AddrInUse]
+        {
+            assert!(failed(kind.into()), "{kind:?}");
+        }
+        assert!(failed(io::Error::from_raw_os_error(24)));
+        assert!(!failed(io::ErrorKind::NotFound.into()) && !failed(io::ErrorKind::PermissionDenied.into()));
     }
 
     #[test]

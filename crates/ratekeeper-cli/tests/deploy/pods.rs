@@ -23,6 +23,13 @@ fn texts<'v>(list: &'v Value, key: &str) -> Vec<&'v str> {
     list.as_array().unwrap().iter().map(|element| element[key].as_str().unwrap()).collect()
 }
 
+/// What a flag is given in the arguments of a container.
+fn flag<'v>(container: &'v Value, name: &str) -> &'v str {
+    let mut args = container["args"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let value = args.find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='));
+    value.unwrap_or_else(|| panic!("no {name}: {container}"))
+}
+
 #[test]
 fn the_parts_name_each_other() {
     let Some(of_kind) = manifest() else { return };
@@ -50,15 +57,16 @@ fn the_parts_name_each_other() {
     assert_eq!(monitor["spec"]["selector"]["matchLabels"], service["metadata"]["labels"]);
     let endpoint = &monitor["spec"]["endpoints"][0];
     assert!(texts(ports, "name").contains(&endpoint["port"].as_str().unwrap()));
-    // Metrics need a token as soon as there is one.
+    // Metrics need a token as soon as there is one, and Prometheus has one that is of no other use.
+    let (mount, volume) = (&container["volumeMounts"][1], &pod["spec"]["volumes"][1]);
+    assert_eq!(mount["name"], volume["name"]);
     let token = &endpoint["authorization"]["credentials"];
-    let given = &container["env"][0]["valueFrom"]["secretKeyRef"];
-    assert_eq!((&token["name"], &token["key"]), (&given["name"], &given["key"]));
+    assert_eq!(token["name"], volume["secret"]["secretName"]);
+    let path = format!("{}/{}", mount["mountPath"].as_str().unwrap(), token["key"].as_str().unwrap());
+    assert_eq!(flag(container, "--metrics-token-file"), path);
 
     // A pod has time to tell everybody, and to end.
-    let args = container["args"].as_array().unwrap();
-    let at = args.iter().position(|arg| arg == "--drain").unwrap();
-    let drain: u64 = args[at + 1].as_str().unwrap().trim_end_matches('s').parse().unwrap();
+    let drain: u64 = flag(container, "--drain").trim_end_matches('s').parse().unwrap();
     let patience = pod["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
     assert!(drain + 3 < patience, "{drain} s and a stop of 3 s in {patience} s");
     assert!(container["resources"]["limits"]["memory"].is_string());
@@ -78,17 +86,20 @@ fn what_is_probed_answers_and_the_plans_hold() {
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(checked.status.success() && !said.contains("warning"), "{said}");
 
-    let args: Vec<&str> =
-        container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
-    let mounted = format!("{}/ratekeeper.toml", container["volumeMounts"][0]["mountPath"].as_str().unwrap());
-    let args: Vec<&str> =
-        args.into_iter().map(|arg| if arg == mounted { config.as_str() } else { arg }).collect();
-    assert!(args.contains(&config.as_str()), "{args:?}");
-    let mut command = ratekeeper(&args);
-    command.args(PATIENT);
-    for variable in texts(&container["env"], "name") {
-        command.env(variable, format!("secret-{variable}"));
+    // What is mounted in the pod, in a folder here.
+    let args = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+    let args: Vec<String> = args
+        .map(|arg| {
+            let arg =
+                arg.replace(container["volumeMounts"][0]["mountPath"].as_str().unwrap(), &folder.path(""));
+            arg.replace(container["volumeMounts"][1]["mountPath"].as_str().unwrap(), &folder.path(""))
+        })
+        .collect();
+    for name in ["auth-token", "admin-token", "metrics-token"] {
+        folder.write(name, format!("secret-{name}"));
     }
+    let mut command = ratekeeper(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    command.args(PATIENT);
     for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
         command.args([transport, "127.0.0.1:0"]);
     }
@@ -100,12 +111,15 @@ fn what_is_probed_answers_and_the_plans_hold() {
         let path = asked["path"].as_str().unwrap();
         eventually(&format!("{probe} {path}"), || http(address, "GET", path, "", None).0 == 200);
     }
-    let token = Some("secret-RATEKEEPER_AUTH_TOKEN");
+    let token = Some("secret-auth-token");
     let body = r#"{"key": "user:42", "plan": "free", "cost": 20}"#;
     assert_eq!(http(address, "POST", "/v1/acquire", body, None).0, 401);
     assert_eq!(http(address, "POST", "/v1/acquire", body, token).0, 200);
     assert_eq!(http(address, "POST", "/v1/acquire", body, token).0, 429);
-    assert_eq!(http(address, "GET", "/metrics", "", token).0, 200);
+    let of_metrics = Some("secret-metrics-token");
+    assert_eq!(http(address, "GET", "/metrics", "", None).0, 401);
+    assert_eq!(http(address, "GET", "/metrics", "", of_metrics).0, 200);
+    assert_ne!(http(address, "POST", "/v1/acquire", body, of_metrics).0, 429, "it may not ask");
     for (name, port) in [("resp", 6380), ("http", 8080), ("grpc", 8070), ("msgpack", 9090)] {
         let ports = container["ports"].as_array().unwrap();
         let declared = ports.iter().find(|port| port["name"] == name).unwrap();

@@ -1,12 +1,11 @@
 //! The file of state: damaged, of another version, unwritable, shared; and written while the server runs.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
 use crate::http::get;
-use crate::support::{Folder, Server, eventually, ratekeeper, run};
+use crate::support::{Folder, Server, eventually, not_started, ratekeeper, run};
 
 /// Uses up the only token of a key.
 const TAKE: &str = "THROTTLE k 1 1 3600";
@@ -22,16 +21,8 @@ fn refused(snapshot: &str) -> String {
     for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
         command.args([transport, "127.0.0.1:0"]);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // One that starts says so; one that does not closes its output.
-    let started = BufReader::new(child.stdout.take().unwrap()).lines().next();
-    let _ = child.kill();
-    let status = child.wait().unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(started.is_none(), "it has started: {started:?} {said}");
-    assert_eq!((status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    let (code, said) = not_started(&mut command);
+    assert_eq!((code, said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.starts_with(&format!("ratekeeper: --snapshot {snapshot}: ")), "{said}");
     said
 }
@@ -178,6 +169,153 @@ fn if_both_are_damaged_limits_start_afresh() {
     await_files(&path, 2);
     drop(server);
     assert!(Server::with(&flags).await_log("snapshot: restored").contains("INFO"));
+}
+
+/// Damages the newest of two files that both know of the token.
+fn damage_newest(path: &str) {
+    let server = Server::with(&["--snapshot", path, "--snapshot-every", "50ms"]);
+    written_twice(&server, path);
+    drop(server);
+    let bytes = fs::read(path).unwrap();
+    fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+}
+
+/// The one before was used in memory alone: whatever ended the server before it wrote forgot every key.
+#[test]
+fn the_one_before_is_used_again_after_a_crash_before_anything_was_written() {
+    let folder = Folder::new("snapshot-before-crash");
+    let path = folder.path("state.bin");
+    damage_newest(&path);
+    for flags in [&["--snapshot", &path][..], &["--snapshot", &path, "--snapshot-every", "1h"]] {
+        for _ in 0..2 {
+            // Killed, and not told to stop.
+            assert!(is_taken(&Server::with(flags)), "{flags:?}");
+        }
+    }
+    assert!(fs::exists(format!("{path}.before")).unwrap());
+}
+
+#[test]
+fn the_one_before_is_used_again_after_a_start_that_failed() {
+    let folder = Folder::new("snapshot-before-start");
+    let path = folder.path("state.bin");
+    damage_newest(&path);
+    let other = Server::start();
+    let address = other.address("resp").to_string();
+    let (code, said) = not_started(&mut ratekeeper(&["serve", "--snapshot", &path, "--resp", &address]));
+    assert_eq!(code, Some(75), "{said}");
+    assert!(is_taken(&Server::with(&["--snapshot", &path])));
+}
+
+/// More than the store may hold is a matter of settings: nothing is moved, and the next start has all of it.
+#[test]
+fn one_before_that_is_too_large_is_left_alone_and_so_is_the_newest() {
+    let folder = Folder::new("snapshot-before-large");
+    let path = folder.path("state.bin");
+    let flags = ["--snapshot", &path, "--snapshot-every", "50ms"];
+    let server = Server::with(&flags);
+    fill(&server, 300);
+    written_twice(&server, &path);
+    drop(server);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    for _ in 0..2 {
+        let (code, said) = not_started(&mut ratekeeper(&["serve", "--snapshot", &path, "--max-keys", "100"]));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("state.bin.before") && said.contains("max_keys"), "{said}");
+        assert_eq!(fs::read(&path).unwrap(), bytes[..bytes.len() - 1], "it is where it was");
+    }
+    assert!(is_taken(&Server::with(&flags)));
+}
+
+/// What operators are told by the console.
+fn snapshot_events(server: &Server) -> Vec<(String, String)> {
+    let events = get(server, "/v1/events").json();
+    let events = events["events"].as_array().unwrap().iter();
+    let of_snapshots = events.filter(|event| event["kind"] == "snapshot");
+    let text = |event: &serde_json::Value, field: &str| event[field].as_str().unwrap().to_owned();
+    of_snapshots.map(|event| (text(event, "level"), text(event, "text"))).collect()
+}
+
+#[test]
+fn what_became_of_the_file_is_among_the_events() {
+    let folder = Folder::new("snapshot-events");
+    let path = folder.path("state.bin");
+    damage_newest(&path);
+    let flags = ["--snapshot", path.as_str()];
+    for (level, text) in [("warn", "the one before is used"), ("info", "state restored")] {
+        let events = snapshot_events(&Server::with(&flags));
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert!(events[0].0 == level && events[0].1.contains(text), "{events:?}");
+    }
+    fs::remove_file(format!("{path}.before")).unwrap();
+    fs::write(&path, "mumble").unwrap();
+    let events = snapshot_events(&Server::with(&flags));
+    assert!(events[0].0 == "error" && events[0].1.contains("limits start afresh"), "{events:?}");
+}
+
+/// A server that has to respect the permissions of files, whoever runs this.
+fn without_privileges(flags: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    let drop = "-dac_override,-dac_read_search";
+    command.args(["-c", "if [ \"$(id -u)\" = 0 ]; then drop=$0; exec setpriv --inh-caps=$drop --bounding-set=$drop \"$@\"; fi; exec \"$@\"", drop]);
+    command.arg(ratekeeper(&[]).get_program()).arg("serve").args(flags);
+    for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
+        command.args([transport, "127.0.0.1:0"]);
+    }
+    command
+}
+
+/// It cannot be synced, and what was written is written all the same.
+#[test]
+fn a_folder_that_cannot_be_read_is_told_once_and_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("snapshot-unlisted");
+    let inner = folder.path("inner");
+    fs::create_dir(&inner).unwrap();
+    let path = format!("{inner}/state.bin");
+    fs::set_permissions(&inner, fs::Permissions::from_mode(0o300)).unwrap();
+    let server = Server::spawn(&mut without_privileges(&["--snapshot", &path, "--snapshot-every", "50ms"]));
+    assert!(server.await_log("cannot be synced").contains("WARN"));
+    written_twice(&server, &path);
+    assert_eq!(metric(&server, "ratekeeper_snapshots_total{result=\"error\"}"), 0);
+    server.signal("TERM");
+    let status = server.wait();
+    fs::set_permissions(&inner, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+/// Nothing is wrong with its bytes: it is not called damaged, and nothing is touched.
+#[test]
+fn a_file_that_may_not_be_opened_is_left_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("snapshot-forbidden");
+    let path = folder.path("state.bin");
+    let server = Server::with(&["--snapshot", &path]);
+    assert_eq!(server.ask(TAKE), "1 1 0 3600 0");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    let (code, said) = not_started(&mut without_privileges(&["--snapshot", &path]));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("cannot be read; make it readable, or move it away"), "{said}");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(is_taken(&Server::with(&["--snapshot", &path])));
+}
+
+/// Two names of one file are one file: the lock is beside the file, and the link stays one.
+#[test]
+fn a_link_is_followed() {
+    let folder = Folder::new("snapshot-link");
+    let (path, link) = (folder.path("state.bin"), folder.path("link"));
+    std::os::unix::fs::symlink("state.bin", &link).unwrap();
+    let server = Server::with(&["--snapshot", &link]);
+    assert_eq!(server.ask(TAKE), "1 1 0 3600 0");
+    assert!(refused(&path).contains("another server uses it"));
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(is_taken(&Server::with(&["--snapshot", &path])));
 }
 
 /// Whoever removes the file wants to start afresh.

@@ -175,6 +175,20 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
+/// Starts a server that must not start. Returns its exit code, and what it said.
+pub(crate) fn not_started(command: &mut Command) -> (Option<i32>, String) {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // One that starts says so; one that does not closes its output.
+    let started = BufReader::new(child.stdout.take().unwrap()).lines().next();
+    let _ = child.kill();
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(started.is_none(), "it has started: {started:?} {said}");
+    (status.code(), said)
+}
+
 /// A connection that sends exactly the bytes it is told to.
 pub(crate) struct Raw(pub(crate) TcpStream);
 

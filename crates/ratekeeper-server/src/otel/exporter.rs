@@ -1,5 +1,7 @@
 //! The thread that sends spans, in batches.
 
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -18,32 +20,66 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How often a batch is sent that a collector did not take. Others wait meanwhile, and are lost if they are too many.
 const ATTEMPTS: usize = 3;
 
-/// Starts the thread. It ends with the process.
-pub(super) fn start(tracer: Tracer, collector: Collector, service: String) -> Result<Thread, ServerError> {
-    let work = move || {
-        let failures = LogThrottle::each_minute();
-        loop {
-            thread::park_timeout(INTERVAL);
-            let mut spans = tracer.take();
-            while !spans.is_empty() {
-                let rest = spans.split_off(spans.len().min(BATCH));
-                let count = spans.len();
-                let bytes = batch(&service, std::mem::replace(&mut spans, rest));
-                match send(&collector, &bytes) {
-                    Ok(()) => tracer.count(count, 0),
-                    Err(error) => {
-                        tracer.count(0, count);
-                        if let Some(skipped) = failures.is_due() {
-                            let collector = collector.name();
-                            tracing::warn!(%error, collector, skipped, "otlp: spans are lost");
-                        }
+/// The thread that sends spans.
+#[derive(Debug)]
+pub(super) struct ExporterThread {
+    thread: Thread,
+    /// Closed when the thread ends.
+    done: Mutex<Receiver<()>>,
+}
+
+impl ExporterThread {
+    /// Starts the thread. It ends when the tracer is stopped, or with the process.
+    pub(super) fn start(tracer: Tracer, collector: Collector, service: String) -> Result<Self, ServerError> {
+        let (sender, done) = mpsc::channel();
+        let work = move || {
+            let _until_the_end: Sender<()> = sender;
+            export(&tracer, &collector, &service);
+        };
+        let thread = thread::Builder::new().name("otlp".into()).spawn(work);
+        let thread = thread.explain(|| "cannot start a thread")?.thread().clone();
+        Ok(ExporterThread { thread, done: Mutex::new(done) })
+    }
+
+    /// Has it look at once whether there is something to be sent.
+    pub(super) fn unpark(&self) {
+        self.thread.unpark();
+    }
+
+    /// Waits until it has ended. Returns false if that takes longer.
+    pub(super) fn wait(&self, most: Duration) -> bool {
+        self.unpark();
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.recv_timeout(most) == Err(RecvTimeoutError::Disconnected)
+    }
+}
+
+fn export(tracer: &Tracer, collector: &Collector, service: &str) {
+    let failures = LogThrottle::each_minute();
+    loop {
+        // Before the spans are taken: those that end later are of nobody's interest.
+        let is_end = tracer.is_stopped();
+        let mut spans = tracer.take();
+        while !spans.is_empty() {
+            let rest = spans.split_off(spans.len().min(BATCH));
+            let count = spans.len();
+            let bytes = batch(service, std::mem::replace(&mut spans, rest));
+            match send(collector, &bytes) {
+                Ok(()) => tracer.count(count, 0),
+                Err(error) => {
+                    tracer.count(0, count);
+                    if let Some(skipped) = failures.is_due() {
+                        let collector = collector.name();
+                        tracing::warn!(%error, collector, skipped, "otlp: spans are lost");
                     }
                 }
             }
         }
-    };
-    let thread = thread::Builder::new().name("otlp".into()).spawn(work);
-    Ok(thread.explain(|| "cannot start a thread")?.thread().clone())
+        if is_end {
+            return;
+        }
+        thread::park_timeout(INTERVAL);
+    }
 }
 
 fn send(collector: &Collector, bytes: &[u8]) -> std::io::Result<()> {

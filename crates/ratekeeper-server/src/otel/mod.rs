@@ -1,7 +1,7 @@
 //! Spans of requests over HTTP and gRPC, sent to a collector of OpenTelemetry by OTLP over HTTP.
 //!
 //! Written by hand and small: a request has one span, which ends before its answer is sent, and nothing is asked of others
-//! that would have to be told the trace. What was weighed is in `docs/adr/0018-own-otlp.md`.
+//! that would have to be told the trace. What was weighed is in `docs/adr/0019-own-otlp.md`.
 //!
 //! ```text
 //! tracer        begins spans, and keeps what has ended for the thread that sends

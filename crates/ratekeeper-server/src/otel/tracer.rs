@@ -2,20 +2,22 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::time::Duration;
 
 use super::collector::Collector;
-use super::exporter;
+use super::exporter::ExporterThread;
 use super::otlp_message::OtlpSpan;
 use super::trace_span::{RequestKind, TraceSpan};
 use crate::error::ServerError;
-use crate::settings::OtlpSettings;
+use crate::settings::{OtlpSettings, is_in_sample};
 use crate::trace_parent::TraceParent;
 
 /// The most spans that wait to be sent. What ends beyond them is counted and lost.
 const MOST_SPANS: usize = 4_096;
+/// How long a stop waits for the collector.
+const STOP: Duration = Duration::from_secs(2);
 /// So many are sent at once.
 pub(super) const BATCH: usize = 512;
 
@@ -26,11 +28,12 @@ pub struct Tracer(Arc<TracerState>);
 #[derive(Debug)]
 struct TracerState {
     sample: u32,
-    /// Identifiers are hashes of a number under a secret: no two are the same, and nobody can tell the next.
+    /// Identifiers are hashes of a number under a secret: two are hardly ever the same, and nobody can tell the next.
     ids: RandomState,
     next: AtomicU64,
     ended: Mutex<Vec<OtlpSpan>>,
-    exporter: OnceLock<Thread>,
+    exporter: OnceLock<ExporterThread>,
+    is_stopped: AtomicBool,
     sent: AtomicU64,
     dropped: AtomicU64,
 }
@@ -49,11 +52,12 @@ impl Tracer {
             next: AtomicU64::new(0),
             ended: Mutex::default(),
             exporter: OnceLock::new(),
+            is_stopped: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         }));
-        let thread = exporter::start(tracer.clone(), collector, settings.service.clone())?;
-        let _ = tracer.0.exporter.set(thread);
+        let exporter = ExporterThread::start(tracer.clone(), collector, settings.service.clone())?;
+        let _ = tracer.0.exporter.set(exporter);
         Ok(tracer)
     }
 
@@ -65,8 +69,7 @@ impl Tracer {
             Some(_) => return None,
             None if state.sample == 0 => return None,
             None => {
-                let place = (u128::from(self.id()) * 1_000_000) >> 64;
-                if place >= u128::from(state.sample) {
+                if !is_in_sample(self.id(), state.sample) {
                     return None;
                 }
                 Err(u128::from(self.id()) << 64 | u128::from(self.id()))
@@ -98,6 +101,23 @@ impl Tracer {
         {
             exporter.unpark();
         }
+    }
+
+    /// Sends what waits, for at most two seconds: a collector that is away does not hold up the stop. What could not be sent is
+    /// counted and logged.
+    pub fn stop(&self) {
+        self.0.is_stopped.store(true, Ordering::Release);
+        let is_done = self.0.exporter.get().is_none_or(|exporter| exporter.wait(STOP));
+        let lost = self.take().len();
+        if lost > 0 || !is_done {
+            self.count(0, lost);
+            tracing::warn!(lost, "otlp: not all spans could be sent before the stop");
+        }
+    }
+
+    /// Returns true once nobody waits for more.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.0.is_stopped.load(Ordering::Acquire)
     }
 
     /// Takes the spans that have ended.

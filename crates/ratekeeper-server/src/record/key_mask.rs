@@ -9,8 +9,9 @@ use std::path::Path;
 use siphasher::sip::SipHasher13;
 
 use crate::error::{Explain, ServerError};
-use crate::files::private;
-use crate::settings::RecordSettings;
+use crate::files::{beside, is_full, keep_private, private, remove, sync_folder};
+use crate::settings::is_in_sample;
+use crate::watcher::is_no_file;
 
 /// Hashes keys under a secret, and chooses by the hash which of them are recorded: of a key that is, every request is, or its
 /// limits could not be tried.
@@ -32,16 +33,21 @@ impl KeyMask {
     /// restart.
     pub(super) fn open(path: &Path, sample: u32) -> Result<Self, ServerError> {
         let shown = path.display();
+        // Opening a pipe may take for ever.
+        if is_no_file(path) {
+            return Err(ServerError::new(format!("--record: {shown} is no regular file; move it away")));
+        }
         let secret = match fs::read_to_string(path) {
+            // Of a process that was killed before there was a secret in it.
+            Ok(text) if text.is_empty() => make_secret(path)?,
             Ok(text) => parse(text.trim()).ok_or_else(|| {
                 let problem = "is no secret of 32 hexadecimal digits; remove it, and another is made";
                 ServerError::new(format!("--record: {shown} {problem}"))
             })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_secret(path).explain(|| format!("--record: {shown}: cannot be written"))?
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make_secret(path)?,
             Err(error) => return Err(error).explain(|| format!("--record: {shown}: cannot be read")),
         };
+        keep_private(path);
         Ok(KeyMask { secret, sample })
     }
 
@@ -50,21 +56,38 @@ impl KeyMask {
         let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
         hasher.write(key);
         let hash = hasher.finish();
-        // The upper half as a fraction: no key is at the edge of what `u32` can say.
-        let place = (u128::from(hash) * u128::from(RecordSettings::WHOLE)) >> 64;
-        (place < u128::from(self.sample)).then_some(hash)
+        is_in_sample(hash, self.sample).then_some(hash)
     }
 }
 
-/// Makes a secret, and writes it to a file that only its owner can read.
-fn make_secret(path: &Path) -> io::Result<(u64, u64)> {
+/// Makes a secret, and writes it to a file that only its owner can read. If there is no room for it, it lasts as long as this
+/// process.
+fn make_secret(path: &Path) -> Result<(u64, u64), ServerError> {
     // Each has a seed of its own, which the system has made.
     let random = || RandomState::new().hash_one(0_u64);
     let secret = (random(), random());
-    let mut file = private().create_new(true).open(path)?;
-    writeln!(file, "{:016x}{:016x}", secret.0, secret.1)?;
-    file.sync_all()?;
+    match write_secret(path, secret) {
+        Err(error) if is_full(&error) => {
+            let path = path.display();
+            tracing::error!(%error, %path, "record: the secret cannot be written, keys have other hashes after a restart");
+        }
+        written => written.explain(|| format!("--record: {}: cannot be written", path.display()))?,
+    }
     Ok(secret)
+}
+
+/// Writes a secret whole or not at all: half of one would keep every later server from starting.
+fn write_secret(path: &Path, secret: (u64, u64)) -> io::Result<()> {
+    let part = beside(path, ".part");
+    let write = || {
+        remove(&part)?;
+        let mut file = private().create_new(true).open(&part)?;
+        writeln!(file, "{:016x}{:016x}", secret.0, secret.1)?;
+        file.sync_all()?;
+        fs::rename(&part, path)
+    };
+    write().inspect_err(|_| drop(remove(&part)))?;
+    sync_folder(path)
 }
 
 fn parse(text: &str) -> Option<(u64, u64)> {
@@ -76,6 +99,7 @@ fn parse(text: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::RecordSettings;
 
     fn mask(sample: u32) -> KeyMask {
         KeyMask { secret: (1, 2), sample }
@@ -96,6 +120,14 @@ mod tests {
         let path = std::env::temp_dir().join(format!("ratekeeper-mask-{}", std::process::id()));
         let (one, two) = (KeyMask::open(&path, 1).unwrap(), KeyMask::open(&path, 1).unwrap());
         assert_eq!(one.secret, two.secret);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // Somebody has made it readable to all.
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            assert_eq!(KeyMask::open(&path, 1).unwrap().secret, one.secret);
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
         fs::write(&path, "mumble").unwrap();
         let error = KeyMask::open(&path, 1).unwrap_err().to_string();
         assert!(error.contains("32 hexadecimal digits; remove it"), "{error}");

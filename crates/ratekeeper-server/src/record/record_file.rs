@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::record_line::HEADER;
 use crate::error::{Explain, ServerError};
-use crate::files::{beside, private, remove};
+use crate::files::{beside, is_full, keep_private, private, remove};
 use crate::settings::RecordSettings;
 use crate::watcher::is_no_file;
 
@@ -21,7 +21,8 @@ pub(super) struct RecordFile {
 }
 
 impl RecordFile {
-    /// Opens the file, and locks it against other servers. What is in it stays.
+    /// Opens the file, and locks it against other servers. What is in it stays. If there is no room on the disk, the file is
+    /// opened when there is: it is nothing that a server needs to serve.
     pub(super) fn open(settings: &RecordSettings) -> Result<Self, ServerError> {
         let path = settings.path.display();
         if is_no_file(&settings.path) {
@@ -33,7 +34,16 @@ impl RecordFile {
             files: settings.files.max(1),
             open: None,
         };
+        file.remove_surplus();
+        keep_private(&settings.path);
         match file.reopen() {
+            Err(error) if is_full(&error) => {
+                tracing::error!(%error, %path, "record: cannot be written, requests are left out until there is room");
+                Ok(file)
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(ServerError::new(format!(
+                "--record {path}: it is there and is no record; name another file, or move it away"
+            ))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(ServerError::new(format!(
                 "--record {path}: another server writes it; give each server a file of its own"
             ))),
@@ -46,16 +56,19 @@ impl RecordFile {
         if self.open.is_none() {
             self.reopen()?;
         }
-        let is_full = |size: u64| size > HEADER.len() as u64 && size + lines.len() as u64 > self.max_bytes;
-        if self.open.as_ref().is_some_and(|(_, size)| is_full(*size)) {
+        let is_long = |size: u64| size > HEADER.len() as u64 && size + lines.len() as u64 > self.max_bytes;
+        if self.open.as_ref().is_some_and(|(_, size)| is_long(*size)) {
             self.rotate()?;
         }
         let Some((file, size)) = &mut self.open else { return Err(io::ErrorKind::NotFound.into()) };
         match file.write_all(lines) {
             Ok(()) => *size += lines.len() as u64,
             Err(error) => {
-                // It is opened again, and a line of which only half was written is ended then.
-                self.open = None;
+                // All of it is counted as not written, so none of it stays. What could not be taken back now is when it is
+                // opened again.
+                if file.set_len(*size).is_err() {
+                    self.open = None;
+                }
                 return Err(error);
             }
         }
@@ -72,38 +85,82 @@ impl RecordFile {
             // A file system without locks.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        let mut size = file.metadata()?.len();
+        let mut size = whole_lines(&mut file)?;
         if size == 0 {
             file.write_all(HEADER.as_bytes())?;
             size = HEADER.len() as u64;
-        } else {
-            let mut last = [0];
-            file.seek(SeekFrom::End(-1))?;
-            file.read_exact(&mut last)?;
-            if last != *b"\n" {
-                file.write_all(b"\n")?;
-                size += 1;
-            }
         }
         self.open = Some((file, size));
         Ok(())
     }
 
-    /// Makes the file the first of the older ones, removes the oldest, and begins another.
-    fn rotate(&mut self) -> io::Result<()> {
-        let name = |number: usize| match number {
+    fn name(&self, number: usize) -> PathBuf {
+        match number {
             0 => self.path.clone(),
             _ => beside(&self.path, &format!(".{number}")),
-        };
-        remove(&name(self.files - 1))?;
-        for number in (0..self.files - 1).rev() {
-            match fs::rename(name(number), name(number + 1)) {
+        }
+    }
+
+    /// Makes the file the first of the older ones, removes the oldest, and begins another.
+    fn rotate(&mut self) -> io::Result<()> {
+        // The others move only as far as there is no gap. So if the file itself cannot be moved, they do not either when it is
+        // tried again.
+        let last = (1..self.files).find(|number| !self.name(*number).exists()).unwrap_or(self.files - 1);
+        remove(&self.name(last))?;
+        for number in (0..last).rev() {
+            match fs::rename(self.name(number), self.name(number + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
         self.reopen()
     }
+
+    /// Removes older files beyond those there may be: there were more before a restart.
+    fn remove_surplus(&self) {
+        let is_ours = |path: &PathBuf| {
+            let mut head = [0; HEADER.len()];
+            File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+                && head == *HEADER.as_bytes()
+        };
+        for older in (self.files..).map(|number| self.name(number)).take_while(is_ours) {
+            if fs::remove_file(older).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Cuts off a line of which only half was written, because half an amount is another amount. Returns the size of the file;
+/// it is empty if not even its header was written. What is no record is left as it is.
+fn whole_lines(file: &mut File) -> io::Result<u64> {
+    const STEP: u64 = 4_096;
+    let size = file.metadata()?.len();
+    let mut head = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    Read::take(&mut *file, HEADER.len() as u64).read_to_end(&mut head)?;
+    if !HEADER.as_bytes().starts_with(&head) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut whole = if head.len() < HEADER.len() { 0 } else { size };
+    // The header ends with a line end, so that there is one.
+    while whole > 0 {
+        let start = whole.saturating_sub(STEP);
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(start))?;
+        Read::take(&mut *file, whole - start).read_to_end(&mut bytes)?;
+        match bytes.iter().rposition(|byte| *byte == b'\n') {
+            Some(at) => {
+                whole = start + at as u64 + 1;
+                break;
+            }
+            None => whole = start,
+        }
+    }
+    if whole < size {
+        file.set_len(whole)?;
+    }
+    Ok(whole)
 }
 
 #[cfg(test)]
@@ -130,11 +187,29 @@ mod tests {
             assert!(text.len() <= 200 && text.starts_with(HEADER), "{text}");
         }
         drop(file);
-        // A process that was killed has left half a line.
-        fs::write(folder.join("trace"), format!("{HEADER}1.5 k 1 fre")).unwrap();
-        RecordFile::open(&settings).unwrap().write(b"2.5 k 1 free allowed\n").unwrap();
-        let text = fs::read_to_string(folder.join("trace")).unwrap();
-        assert_eq!(text, format!("{HEADER}1.5 k 1 fre\n2.5 k 1 free allowed\n"));
+        // A process that was killed has left half a line, or half a header. Half an amount would be another amount.
+        let whole = format!("{HEADER}{}\n", "x".repeat(9_000));
+        for (left, stays) in [
+            (format!("{HEADER}1.5 k 1 free allowed tokens=5"), HEADER),
+            (format!("{whole}1.5 k 1 fre"), &whole),
+            (format!("{whole}{}", "y".repeat(9_000)), &whole),
+            (HEADER[..20].to_owned(), HEADER),
+        ] {
+            fs::write(folder.join("trace"), left).unwrap();
+            let settings = RecordSettings { max_bytes: 100_000, ..settings.clone() };
+            RecordFile::open(&settings).unwrap().write(b"2.5 k 1 free allowed\n").unwrap();
+            let text = fs::read_to_string(folder.join("trace")).unwrap();
+            assert_eq!(text, format!("{stays}2.5 k 1 free allowed\n"));
+        }
+        // Fewer files than there were.
+        let fewer = RecordSettings { files: 1, ..settings.clone() };
+        fs::write(folder.join("trace.2"), "somebody else's").unwrap();
+        RecordFile::open(&fewer).unwrap();
+        assert!(!fs::exists(folder.join("trace.1")).unwrap() && fs::exists(folder.join("trace.2")).unwrap());
+        fs::write(folder.join("trace"), "somebody else's").unwrap();
+        let error = RecordFile::open(&fewer).unwrap_err().to_string();
+        assert!(error.contains("is no record; name another file, or move it away"), "{error}");
+        assert_eq!(fs::read_to_string(folder.join("trace")).unwrap(), "somebody else's");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

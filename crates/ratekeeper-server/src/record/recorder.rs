@@ -18,16 +18,16 @@ use crate::files::beside;
 use crate::settings::{RecordSettings, RecordedKeys};
 use crate::watch::LogThrottle;
 
-/// How long a line waits at most before it is written.
+/// How often lines are written. One that came just before waits for the next time.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Bytes that are written at once.
-const BLOCK: usize = 64 << 10;
+/// Bytes that are written at once: less than the smallest file may have, so that no file is larger than it may be.
+const BLOCK: usize = 32 << 10;
 
 /// Writes what is asked to a file: when, who, for how much, under which plans, and whether it was allowed.
 ///
-/// Nobody who decides waits for the file. Lines wait in memory, 8 MiB at most, for a thread that writes them; what finds no
-/// room there is counted and left out.
+/// Nobody who decides waits for the file. Lines wait in memory, 8 MiB at most and as much again that is being written, for a
+/// thread that writes them; what finds no room there is counted and left out.
 #[derive(Debug)]
 pub struct Recorder {
     queue: Arc<RecordQueue>,
@@ -45,11 +45,11 @@ struct RecordQueue {
 }
 
 impl Recorder {
-    /// Opens the file, and starts the thread.
+    /// Opens the file, and starts the thread. A disk that is full is logged, and tried again.
     ///
     /// # Errors
     ///
-    /// The file cannot be written, or another server writes it; or a thread cannot be started.
+    /// The file cannot be written, whatever room there is, or another server writes it; or a thread cannot be started.
     pub fn start(settings: &RecordSettings) -> Result<Self, ServerError> {
         let file = RecordFile::open(settings)?;
         let queue = Arc::new(RecordQueue {
@@ -149,7 +149,8 @@ fn write(queue: &RecordQueue, mut file: RecordFile) {
             block.clear();
             *count = 0;
         };
-        lines.drain(is_end, |line| {
+        let now = (!is_end).then(|| MonotonicClock.now());
+        lines.drain(now, |line| {
             if block.len() + line.len() > BLOCK {
                 flush(&mut block, &mut count);
             }

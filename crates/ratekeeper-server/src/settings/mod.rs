@@ -22,6 +22,7 @@ mod xds;
 pub use endpoint::{Bind, BindError, PrometheusEndpoint, TransportEndpoint};
 pub use names::SettingNames;
 pub use otlp::OtlpSettings;
+pub(crate) use record::is_in_sample;
 pub use record::{RecordSettings, RecordedKeys};
 pub use rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
 pub use settings::{ConnectionAge, Settings};

@@ -17,6 +17,11 @@ pub struct RecordSettings {
     pub keys: RecordedKeys,
 }
 
+/// Returns true if what has this hash is in a sample of so many in a [million](RecordSettings::WHOLE): the hash as a fraction.
+pub(crate) fn is_in_sample(hash: u64, millionths: u32) -> bool {
+    (u128::from(hash) * u128::from(RecordSettings::WHOLE)) >> 64 < u128::from(millionths)
+}
+
 /// How the keys of recorded requests are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordedKeys {

@@ -11,14 +11,16 @@ use ratekeeper::store::{MemoryStoreBuilder, SnapshotError};
 
 use super::owner_lock::OwnerLock;
 use crate::error::{AnyError, Explain, ServerError};
-use crate::files::{beside, folder, private, remove, sync_folder};
-use crate::watch::{LogThrottle, SnapshotCounts};
+use crate::files::{beside, folder, followed, is_unsynced, private, remove, sync_folder};
+use crate::watch::{EventKind, EventLevel, EventLog, LogThrottle, SnapshotCounts};
 use crate::watcher::is_no_file;
 
 /// How a snapshot begins, of whatever version.
 const MAGIC: &[u8] = b"RKMEM\0";
 /// How many files that could not be read are kept, of each kind.
 const KEPT: usize = 5;
+/// What a system says if the disk cannot give back what was written.
+const EIO: i32 = 5;
 
 /// A file of state, locked for this process.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ impl Snapshot {
     ///
     /// Another server uses the file, or it cannot be written.
     pub fn open(path: &Path) -> Result<Self, ServerError> {
+        // Two names of one file have one lock, and a link stays one.
+        let path = &*followed(path);
         let failed = || format!("--snapshot {}: cannot be written", path.display());
         if path.is_dir() {
             return Err(ServerError::new(format!("{}: it is a folder; name a file in it", failed())));
@@ -70,6 +74,10 @@ impl Snapshot {
         remove(&part).explain(failed)?;
         private().create_new(true).open(&part).explain(failed)?;
         fs::remove_file(&part).explain(failed)?;
+        if is_unsynced(path) {
+            let path = folder(path).display();
+            tracing::warn!(%path, "snapshot: the folder cannot be synced, because it cannot be read; a loss of power may bring an older file back");
+        }
         Ok(snapshot)
     }
 
@@ -78,39 +86,58 @@ impl Snapshot {
         &self.counts
     }
 
-    /// Builds the store that the file holds, or an empty one if there is no file yet. A file that cannot be read is moved
-    /// aside, and the one before it is used. If that is of no use either, limits start afresh; the service starts in any
-    /// case.
+    /// Builds the store that the file holds, or an empty one if there is no file yet. A file whose bytes are wrong is moved
+    /// aside, and the one before it takes its place, so that the next start finds it whatever becomes of this one. If that is
+    /// of no use either, limits start afresh; the service starts in any case. Operators are told by `events`.
     ///
     /// # Errors
     ///
-    /// The file cannot be moved, or holds more than the store may.
-    pub fn restore(&self, builder: impl Fn() -> MemoryStoreBuilder) -> Result<MemoryStore, ServerError> {
+    /// The file cannot be opened or moved, or one of the two holds more than the store may. Nothing was moved then.
+    pub fn restore(
+        &self,
+        builder: impl Fn() -> MemoryStoreBuilder,
+        events: &EventLog,
+    ) -> Result<MemoryStore, ServerError> {
         let (path, before) = (self.path.display(), self.beside(".before"));
+        let note = |level, text: String| events.note(EventKind::Snapshot, level, text);
         let (error, is_whole) = match self.read(&self.path, &builder)? {
             Restored::Store(store, written) => {
                 self.counts.restored(written);
-                tracing::info!(keys = store.len(), age = ?age(written), %path, "snapshot: restored");
+                let (keys, age) = (store.len(), age(written));
+                tracing::info!(keys, ?age, %path, "snapshot: restored");
+                note(EventLevel::Info, format!("state restored: {keys} keys, {age:.1?} old"));
                 return Ok(*store);
             }
             Restored::Nothing => {
                 if before.exists() {
-                    // Somebody has removed the file: writing it never does.
+                    // Somebody has removed the file, or neither could be read at the last start.
                     let before = before.display();
                     tracing::warn!(%path, "snapshot: there is none; rename {before} to use the one before");
+                    note(EventLevel::Warn, "there is no file of state, only the one before it".to_owned());
                 }
                 return Ok(builder().build());
             }
             Restored::Unreadable(error, is_whole) => (error, is_whole),
         };
+        // Before anything is moved: a setting may be wrong, which is the file's fault no more than this one's.
+        let kept = self.read(&before, &builder)?;
         let aside = self.set_aside(if is_whole { ".version-" } else { ".damaged-" })?;
         let (aside, before_path) = (aside.display(), before.display());
-        match self.read(&before, &builder)? {
+        match kept {
             Restored::Store(store, written) => {
+                self.put_back(&before)
+                    .explain(|| format!("--snapshot {path}: {before_path} cannot take its place"))?;
                 self.counts.restored(written);
+                let (keys, age) = (store.len(), age(written));
                 tracing::warn!(
-                    %error, %path, %aside, before = %before_path, keys = store.len(), age = ?age(written),
+                    %error, %path, %aside, before = %before_path, keys, ?age,
                     "snapshot: cannot be read, moved aside; the one before is used"
+                );
+                note(
+                    EventLevel::Warn,
+                    format!(
+                        "state cannot be read: {error}; the one before is used: {keys} keys, {age:.1?} old"
+                    ),
                 );
                 return Ok(*store);
             }
@@ -120,7 +147,10 @@ impl Snapshot {
             }
             Restored::Nothing => {}
         }
+        // Nobody may take it for a file of state.
+        remove(&self.path).explain(|| format!("--snapshot {path}: cannot be read, nor moved aside"))?;
         tracing::error!(%error, %path, %aside, "snapshot: cannot be read, moved aside; limits start afresh");
+        note(EventLevel::Error, format!("state cannot be read: {error}; limits start afresh"));
         Ok(builder().build())
     }
 
@@ -134,7 +164,13 @@ impl Snapshot {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::Nothing),
-            Err(error) => return unreadable(error.into(), false),
+            // The disk has lost it.
+            Err(error) if error.raw_os_error() == Some(EIO) => return unreadable(error.into(), false),
+            // Nothing is known of its bytes: a right is missing, or memory. It may be whole.
+            Err(error) => {
+                let problem = "cannot be read; make it readable, or move it away to start afresh";
+                return Err(error).explain(|| format!("--snapshot {}: {problem}", path.display()));
+            }
         };
         match builder().restore(&bytes) {
             Ok(store) => Ok(Restored::Store(Box::new(store), written())),
@@ -156,10 +192,10 @@ impl Snapshot {
     /// The file cannot be written, or is another server's by now; the old one is still there.
     pub fn write(&self, store: &MemoryStore) -> Result<usize, ServerError> {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = Instant::now();
+        let (began, as_of) = (Instant::now(), SystemTime::now());
         let written = lock.keep().and_then(|()| {
             let bytes = store.snapshot();
-            let written = self.replace(&bytes).map(|()| bytes.len());
+            let written = self.replace(&bytes, as_of).map(|()| bytes.len());
             written.explain(|| format!("--snapshot {}: cannot be written", self.path.display()))
         });
         match &written {
@@ -169,11 +205,15 @@ impl Snapshot {
         written
     }
 
-    /// Writes another file, and puts it in the place of the old one.
-    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes another file, and puts it in the place of the old one. Its time is the one that its state is of.
+    fn replace(&self, bytes: &[u8], as_of: SystemTime) -> io::Result<()> {
         let part = self.beside(".part");
         let mut file = private().create(true).truncate(true).open(&part)?;
-        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        let written = file.write_all(bytes).and_then(|()| {
+            // It is only told: not every file system can.
+            let _ = file.set_modified(as_of);
+            file.sync_all()
+        });
         if written.is_ok() {
             self.keep_before();
         }
@@ -185,15 +225,16 @@ impl Snapshot {
         renamed.and_then(|()| sync_folder(&self.path))
     }
 
-    /// Keeps the file under another name, before it is replaced. At no time there is none.
+    /// Keeps the file under another name, before it is replaced. If there is none, the one before stays: at no time there is
+    /// neither.
     fn keep_before(&self) {
-        let before = self.beside(".before");
-        let kept = remove(&before).and_then(|()| match fs::hard_link(&self.path, &before) {
+        let (before, next) = (self.beside(".before"), self.beside(".before.part"));
+        let kept = match two_names(&self.path, &next) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            // Not every file system can have two names for a file.
-            Err(_) => fs::copy(&self.path, &before).map(drop).inspect_err(|_| drop(remove(&before))),
-            Ok(()) => Ok(()),
-        });
+            kept => kept.and_then(|()| fs::rename(&next, &before)),
+        };
+        // Also if all went well: two names of one file are not renamed.
+        let _ = remove(&next);
         if let Err(error) = kept
             && self.before_lines.is_due().is_some()
         {
@@ -202,12 +243,25 @@ impl Snapshot {
         }
     }
 
-    /// Moves the file to a name of its own, and removes the oldest such file if there are many.
+    /// Puts the one before in the place of the file, and keeps it.
+    fn put_back(&self, before: &Path) -> io::Result<()> {
+        let part = self.beside(".part");
+        two_names(before, &part)
+            .and_then(|()| fs::rename(&part, &self.path))
+            .inspect_err(|_| drop(remove(&part)))?;
+        // As above.
+        remove(&part)?;
+        sync_folder(&self.path)
+    }
+
+    /// Gives the file another name besides, by which it can be looked at, and removes the oldest such file if there are many.
+    /// Who calls this puts another in its place, or removes it: in between, a crash leaves all as it was.
     fn set_aside(&self, kind: &str) -> Result<PathBuf, ServerError> {
         // The same number of digits for centuries to come, so that names sort by time.
         let aside = self.beside(&format!("{kind}{:014}", millis()));
         let failed = || format!("--snapshot {}: cannot be read, nor moved aside", self.path.display());
-        fs::rename(&self.path, &aside).explain(failed)?;
+        // What cannot be copied either can be renamed.
+        fs::hard_link(&self.path, &aside).or_else(|_| fs::rename(&self.path, &aside)).explain(failed)?;
         let prefix = self.beside(kind);
         let entries = fs::read_dir(folder(&self.path)).explain(failed)?;
         let mut found: Vec<PathBuf> = entries
@@ -226,6 +280,18 @@ impl Snapshot {
 
     fn beside(&self, suffix: &str) -> PathBuf {
         beside(&self.path, suffix)
+    }
+}
+
+/// Gives a file another name besides.
+fn two_names(path: &Path, other: &Path) -> io::Result<()> {
+    remove(other)?;
+    match fs::hard_link(path, other) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            // Not every file system can have two names for a file.
+            fs::copy(path, other).map(drop).and_then(|()| fs::File::open(other)?.sync_all())
+        }
+        linked => linked,
     }
 }
 
@@ -263,6 +329,7 @@ mod tests {
         for round in 0..KEPT + 3 {
             fs::write(&path, format!("damaged {round}")).unwrap();
             last = snapshot.set_aside(".damaged-").unwrap();
+            fs::remove_file(&path).unwrap();
             // Two in one millisecond have one name.
             while beside(&path, &format!(".damaged-{:014}", millis())) == last {
                 std::thread::yield_now();
@@ -302,6 +369,45 @@ mod tests {
         assert!(error.contains("another server uses it"), "{error}");
         let counted = snapshot.counts().read();
         assert_eq!((counted.succeeded, counted.failed), (3, 2));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// The first write after a start without a file removed the only one that there was.
+    #[test]
+    fn the_one_before_stays_until_there_is_another() {
+        let folder = std::env::temp_dir().join(format!("ratekeeper-kept-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("state");
+        fs::write(beside(&path, ".before"), "of a newer version").unwrap();
+        let snapshot = Snapshot::open(&path).unwrap();
+        for _ in 0..2 {
+            assert_eq!(fs::read_to_string(beside(&path, ".before")).unwrap(), "of a newer version");
+            snapshot.write(&MemoryStore::default()).unwrap();
+        }
+        assert_eq!(files(&folder), ["state", "state.before", "state.lock"]);
+        assert!(fs::read(beside(&path, ".before")).unwrap().starts_with(MAGIC));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_one_before_takes_the_place_of_a_damaged_one_and_is_kept() {
+        let folder = std::env::temp_dir().join(format!("ratekeeper-back-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("state");
+        let snapshot = Snapshot::open(&path).unwrap();
+        (0..2).for_each(|_| assert!(snapshot.write(&MemoryStore::default()).is_ok()));
+        let good = fs::read(beside(&path, ".before")).unwrap();
+        fs::write(&path, "mumble").unwrap();
+        let events = EventLog::default();
+        snapshot.restore(MemoryStore::builder, &events).unwrap();
+        assert_eq!(events.after(0).len(), 1);
+        let is_good = |path: &Path| fs::read(path).unwrap() == good;
+        assert!(is_good(&path) && is_good(&beside(&path, ".before")));
+        assert_eq!(files(&folder).len(), 4, "and the lock and the damaged one: {:?}", files(&folder));
+        // The two are one file now, and two again after the next.
+        snapshot.write(&MemoryStore::default()).unwrap();
+        assert!(!is_good(&path) && is_good(&beside(&path, ".before")));
+        assert_eq!(files(&folder).len(), 4, "{:?}", files(&folder));
         fs::remove_dir_all(&folder).unwrap();
     }
 

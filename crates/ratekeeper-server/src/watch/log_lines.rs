@@ -4,6 +4,12 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ratekeeper::port::Clock;
+use ratekeeper::{MonotonicClock, Timestamp};
+
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 /// Returns a text without line ends: what a remote server says may hold anything, and a line of the log is one event.
 pub(crate) fn one_line(text: &dyn Display) -> String {
     let text = text.to_string();
@@ -11,46 +17,105 @@ pub(crate) fn one_line(text: &dyn Display) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Limits a line that clients can cause over and over to one per second, or per minute.
+/// Returns a key as text. What is not printable is escaped as in a Rust string, bytes that are no text as `\xff`, and a
+/// backslash is two: so that no two keys look the same.
+pub(crate) fn shown_key(key: &[u8]) -> String {
+    let mut shown = String::with_capacity(key.len());
+    for chunk in key.utf8_chunks() {
+        // Quotes need no escape here. Every one has got its own backslash, so that none of another's is taken.
+        let valid = chunk.valid().escape_debug().to_string();
+        shown.push_str(&valid.replace("\\\"", "\"").replace("\\'", "'"));
+        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    shown
+}
+
+/// Returns the milliseconds since the epoch.
+pub(crate) fn epoch_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Limits a line that clients can cause over and over to one per second, per minute, or per part of a second.
 #[derive(Debug)]
 pub(crate) struct LogThrottle {
-    /// Seconds in which one line is written.
-    period: u64,
-    /// The period of the last line, since the epoch.
-    last: AtomicU64,
+    /// Nanoseconds between two lines.
+    pause: u64,
+    /// When the next line is due, in nanoseconds since the epoch.
+    next: AtomicU64,
     skipped: AtomicU64,
 }
 
 impl LogThrottle {
     /// Returns a throttle whose first line is due.
     pub(crate) const fn new() -> Self {
-        Self::each(1)
+        Self::per_second(1)
     }
 
     /// Returns a throttle of one line per minute, whose first line is due.
     pub(crate) const fn each_minute() -> Self {
-        Self::each(60)
+        Self::each(60 * SECOND)
     }
 
-    const fn each(period: u64) -> Self {
-        LogThrottle { period, last: AtomicU64::new(0), skipped: AtomicU64::new(0) }
+    /// Returns a throttle of so many lines a second, at least one, spread over the second.
+    pub(crate) const fn per_second(lines: u32) -> Self {
+        Self::each(SECOND / if lines == 0 { 1 } else { lines as u64 })
+    }
+
+    const fn each(pause: u64) -> Self {
+        LogThrottle { pause, next: AtomicU64::new(0), skipped: AtomicU64::new(0) }
     }
 
     /// Returns how many lines were skipped since the last one, if another is due; `None` if this one is skipped.
     pub(crate) fn is_due(&self) -> Option<u64> {
-        let now =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / self.period);
-        if self.last.swap(now, Ordering::Relaxed) == now {
-            self.skipped.fetch_add(1, Ordering::Relaxed);
-            return None;
+        self.is_due_at(MonotonicClock.now())
+    }
+
+    fn is_due_at(&self, now: Timestamp) -> Option<u64> {
+        let now = u64::try_from(now.as_nanos()).unwrap_or(0);
+        let (next, after) = (self.next.load(Ordering::Relaxed), now.saturating_add(self.pause));
+        let is_mine = now >= next
+            && self.next.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_mine {
+            return Some(self.skipped.swap(0, Ordering::Relaxed));
         }
-        Some(self.skipped.swap(0, Ordering::Relaxed))
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_spread_and_the_others_counted() {
+        let throttle = LogThrottle::per_second(4);
+        let due = |millis: i64| throttle.is_due_at(Timestamp::from_nanos(millis * 1_000_000));
+        assert_eq!(due(0), Some(0));
+        assert!((0..100).all(|_| due(249).is_none()));
+        assert_eq!(due(250), Some(100));
+        assert_eq!(due(499), None);
+        // A silence does not make up for a burst.
+        assert_eq!((due(9_000), due(9_000)), (Some(1), None));
+    }
+
+    #[test]
+    fn no_two_keys_look_the_same() {
+        for (key, expected) in [
+            (&b"user:42"[..], "user:42"),
+            (b"<script>", "<script>"),
+            (b"a\xffb", r"a\xffb"),
+            (br"a\xffb", r"a\\xffb"),
+            ("né".as_bytes(), "né"),
+            (b"say \"it's\"", "say \"it's\""),
+            (br#"\""#, r#"\\""#),
+            (b"a\nb\x1b", r"a\nb\u{1b}"),
+            ("\u{202e}x".as_bytes(), r"\u{202e}x"),
+        ] {
+            assert_eq!(shown_key(key), expected);
+        }
+    }
 
     #[test]
     fn a_line_that_is_caused_over_and_over_is_written_once_a_second() {

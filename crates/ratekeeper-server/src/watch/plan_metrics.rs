@@ -175,11 +175,14 @@ impl PlanMetrics {
     }
 
     /// Calls `each` with plan, rule, and how often the rule has allowed, denied and would have denied: of every rule that has
-    /// decided, in no order. Allocates nothing, and no decision waits for it but the first of a rule.
+    /// decided, in no order. They are copied first: the first decision of a rule waits for that, and while it waits, so does
+    /// every other.
     pub(crate) fn each_rule(&self, mut each: impl FnMut(&Name, &Name, RuleReading)) {
-        for counter in self.0.rules.read().unwrap_or_else(PoisonError::into_inner).values() {
-            each(&counter.plan, &counter.rule, counter.reading());
-        }
+        let rules = self.0.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let copied = |counter: &RuleCounter| (counter.plan.clone(), counter.rule.clone(), counter.reading());
+        let all: Vec<_> = rules.values().map(copied).collect();
+        drop(rules);
+        all.iter().for_each(|(plan, rule, reading)| each(plan, rule, *reading));
     }
 
     /// Returns how often failure modes let requests through, and turned them away.
@@ -199,13 +202,17 @@ impl PlanMetrics {
 
     #[inline]
     fn count(&self, plan: &Plan, rule: &Rule, result: RuleResult) {
-        if let Some(count) = self.0.rules.read().unwrap_or_else(PoisonError::into_inner).get(&rule.id()) {
-            return count.add(result);
+        {
+            let rules = self.0.rules.read().unwrap_or_else(PoisonError::into_inner);
+            // Beyond the bound, what has no counter of its own has one already: nobody locks the others out for it.
+            if let Some(count) = rules.get(&rule.id()).or_else(|| rules.get(&RuleId::AD_HOC)) {
+                return count.add(result);
+            }
         }
         self.count_first(plan, rule, result);
     }
 
-    /// Counts the first decision by a rule.
+    /// Counts the first decision by a rule, or the first beyond the bound.
     #[cold]
     fn count_first(&self, plan: &Plan, rule: &Rule, result: RuleResult) {
         let mut rules = self.0.rules.write().unwrap_or_else(PoisonError::into_inner);
@@ -335,6 +342,22 @@ mod tests {
     }
 
     #[test]
+    fn decisions_go_on_while_counts_are_looked_at() {
+        let metrics = PlanMetrics::default();
+        let plan = Plan::parse("free", "1/h").unwrap();
+        metrics.count(&plan, &plan.rules()[0], RuleResult::Denied);
+        let mut looked = 0;
+        metrics.each_rule(|_, _, reading| {
+            assert!(
+                metrics.0.rules.try_write().is_ok(),
+                "a first decision would wait, and all others for it"
+            );
+            looked += reading.denied;
+        });
+        assert_eq!(looked, 1);
+    }
+
+    #[test]
     fn rules_beyond_the_bound_are_counted_together() {
         let metrics = PlanMetrics::default();
         for number in 0..MOST_RULES + 5 {
@@ -345,6 +368,17 @@ mod tests {
         let other = all.iter().find(|(plan, _, result, _)| plan.as_str() == OTHER && *result == "denied");
         assert_eq!(other.unwrap().3, 5);
         assert_eq!(all.len(), 2 * (MOST_RULES + 1), "each has two results");
+        // While somebody reads, nobody could take the lock that a new counter needs: a decision would wait for ever.
+        let reading = metrics.0.rules.read().unwrap();
+        let (sender, counted) = std::sync::mpsc::channel();
+        let others = metrics.clone();
+        std::thread::spawn(move || {
+            let plan = Plan::parse("one-more", "1/h").unwrap();
+            others.count(&plan, &plan.rules()[0], RuleResult::Denied);
+            sender.send(())
+        });
+        counted.recv_timeout(std::time::Duration::from_secs(30)).expect("no lock that others wait for");
+        drop(reading);
     }
 
     #[test]

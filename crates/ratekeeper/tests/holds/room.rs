@@ -123,3 +123,25 @@ fn an_id_is_used_once() {
     assert_eq!(holds.left("k", Amounts::UNSAID), [9, 4]);
     assert!(holds.hold("other", 1, Amounts::UNSAID).decision.allowed);
 }
+
+/// However many a key has, those that end first are listed.
+#[test]
+fn few_of_many_holds_are_listed() {
+    let clock = clock();
+    let holds =
+        Holds::new(MemoryStore::builder().clock(clock.clone()).build(), "a=9000/day; 9000 concurrent");
+    for id in 0..5_000_u128 {
+        // Every other of another key, and the longest leases first.
+        let (key, lease) = (["k", "other"][usize::from(id % 2 == 1)], Nanos::from_secs(10_000 - id as u64));
+        assert!(holds.hold_for(key, id, Amounts::UNSAID, lease).decision.allowed);
+    }
+    assert_eq!(holds.change("k", 4_998, HoldAction::Cancel), HoldState::Cancelled);
+    let listed = |most| holds.store.live_holds_of(Key::new("k").unwrap(), most);
+    let ids: Vec<u128> = listed(3).iter().map(|hold| hold.id.bits()).collect();
+    assert_eq!(ids, [4_996, 4_994, 4_992]);
+    assert_eq!(listed(1)[0].estimates, [Some(1), Some(1)]);
+    assert_eq!((listed(10_000).len(), listed(0).len()), (2_499, 0));
+    assert_eq!(holds.store.live_hold_count(), 4_999);
+    clock.advance(Nanos::from_secs(5_004));
+    assert_eq!(listed(1)[0].id.bits(), 4_994, "the lease of another has ended");
+}

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ratekeeper::port::{HoldAction, HoldState};
+use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Amounts, MemoryStore, Nanos, OnLapse, Timestamp};
 
@@ -60,8 +61,13 @@ fn thousands_of_holds_of_one_key_survive() {
     for id in (0..4_000).step_by(3) {
         assert_eq!(holds.change("k", id, HoldAction::Settle(Amounts::UNSAID)), HoldState::Settled);
     }
-    let store = builder().restore(&holds.store.snapshot()).unwrap();
-    assert_eq!(store.statistics().keys, holds.store.statistics().keys);
+    let mut store = builder().restore(&holds.store.snapshot()).unwrap();
+    // And the next restart, though nobody has asked meanwhile.
+    for _ in 0..2 {
+        assert_eq!(store.live_hold_count(), holds.store.live_hold_count());
+        assert_eq!(store.statistics().keys, holds.store.statistics().keys);
+        store = builder().restore(&store.snapshot()).unwrap();
+    }
     let restored = Holds { store, plans: holds.plans.clone() };
     assert_eq!(restored.left("k", Amounts::UNSAID), holds.left("k", Amounts::UNSAID));
     for id in 0..4_000 {
@@ -101,14 +107,59 @@ fn a_snapshot_under_load_gives_nothing_back_that_was_not_paid() {
         is_done.store(true, Ordering::Relaxed);
         snapshots
     });
-    let most = next.into_inner();
     for snapshot in snapshots {
         let restored = Holds { store: builder().restore(&snapshot).unwrap(), plans: holds.plans.clone() };
-        for id in PAID..most {
-            restored.change("k", id.into(), HoldAction::Cancel);
+        for hold in restored.store.live_holds() {
+            assert_eq!(restored.change("k", hold.id.bits(), HoldAction::Cancel), HoldState::Cancelled);
         }
         let left = restored.left("k", Amounts::UNSAID);
         assert!(left[0] <= 100_000 - PAID, "{left:?}");
         assert_eq!(left[1], 50_000, "every hold was found");
     }
+}
+
+/// Takes holds from several threads, and a snapshot meanwhile, again and again. Each hold in it was paid for by a state in it.
+fn holds_are_paid_for(builder: impl Fn() -> MemoryStoreBuilder) {
+    const LIMIT: u64 = 1_000_000;
+    /// So many that they are written in slices, and no more than one key may have.
+    const HOLDS: std::ops::Range<u64> = 20_000..60_000;
+    for _ in 0..100 {
+        let holds = Holds::new(builder().build(), "a=1000000 per 10000000s; b=60000 concurrent");
+        let take = |id: u64| assert!(holds.hold("k", id.into(), Amounts::UNSAID).decision.allowed);
+        (0..HOLDS.start).for_each(take);
+        let (is_done, next) = (AtomicBool::new(false), AtomicU64::new(HOLDS.start));
+        let snapshot = std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Relaxed) {
+                        let id = next.fetch_add(1, Ordering::Relaxed);
+                        if id >= HOLDS.end {
+                            break;
+                        }
+                        take(id);
+                        std::thread::yield_now();
+                    }
+                });
+            }
+            let snapshot = holds.store.snapshot();
+            is_done.store(true, Ordering::Relaxed);
+            snapshot
+        });
+        let restored = Holds { store: builder().restore(&snapshot).unwrap(), plans: holds.plans.clone() };
+        let paid = LIMIT - restored.left("k", Amounts::UNSAID)[0];
+        assert_eq!(restored.store.live_hold_count() as u64, paid);
+    }
+}
+
+/// Whoever waits for the lock while the states are copied has an older clock, and is charged at the latest instant that the
+/// shard knows: the one at which the states were copied.
+#[test]
+fn every_hold_of_a_snapshot_under_load_was_paid_for() {
+    holds_are_paid_for(|| MemoryStore::builder().max_keys(1_000_000));
+}
+
+#[test]
+fn every_hold_was_paid_for_though_the_clock_stands_still() {
+    let clock = FakeClock::at(Timestamp::from_secs(1_000));
+    holds_are_paid_for(|| MemoryStore::builder().max_keys(1_000_000).clock(clock.clone()));
 }

@@ -1,6 +1,8 @@
 //! What is recorded: `--record`, or `[record]`.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ratekeeper_server::RecordSettings;
@@ -13,8 +15,8 @@ const LEAST_BYTES: u64 = 64 << 10;
 /// Nobody wants to look through more of them.
 const MOST_FILES: usize = 1_000;
 
-/// Returns how requests are recorded; none if they are not.
-pub(super) fn record(layers: Layers<'_>) -> Result<Option<RecordSettings>> {
+/// Returns how requests are recorded; none if they are not. They are not recorded where the state is written.
+pub(super) fn record(layers: Layers<'_>, snapshot: Option<&Path>) -> Result<Option<RecordSettings>> {
     let (flags, section) = (layers.flags, &layers.file.record);
     let path = layers.pick(("--record", flags.record.as_deref()), ("record.file", section.file.as_deref()));
     if path.value.is_some_and(|path| path.as_os_str().is_empty()) {
@@ -47,6 +49,12 @@ pub(super) fn record(layers: Layers<'_>) -> Result<Option<RecordSettings>> {
         }
         return Ok(None);
     };
+    if let Some(snapshot) = snapshot.filter(|snapshot| share_a_file(file, snapshot)) {
+        let snapshot = snapshot.display();
+        return Err(
+            path.wrong(format_args!("the state is written there (--snapshot {snapshot}); name another file"))
+        );
+    }
     let usual = RecordSettings::to(file.to_owned());
     Ok(Some(RecordSettings {
         sample: sample.value.map_or(usual.sample, SampleShare::millionths),
@@ -55,4 +63,34 @@ pub(super) fn record(layers: Layers<'_>) -> Result<Option<RecordSettings>> {
         keys: keys.value.map_or(usual.keys, RecordKeys::into),
         ..usual
     }))
+}
+
+/// Returns true if a record and a state have a name in common: each has files beside it.
+fn share_a_file(record: &Path, snapshot: &Path) -> bool {
+    let (record, snapshot) = (whole(record), whole(snapshot));
+    // What comes after the name of the other.
+    let after = |long: &OsString, short: &OsString| {
+        let rest = long.as_encoded_bytes().strip_prefix(short.as_encoded_bytes())?;
+        std::str::from_utf8(rest).ok().map(str::to_owned)
+    };
+    let is_of_state = |name: String| {
+        ["", ".part", ".before", ".before.part", ".lock"].contains(&name.as_str())
+            || name.starts_with(".damaged-")
+            || name.starts_with(".version-")
+    };
+    let is_of_record = |name: String| {
+        let number = name.strip_prefix('.').filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+        [".key", ".key.part"].contains(&name.as_str()) || number.is_some()
+    };
+    after(&record, &snapshot).is_some_and(is_of_state) || after(&snapshot, &record).is_some_and(is_of_record)
+}
+
+/// Returns the whole path of a file that need not be there, as far as it can be found.
+fn whole(path: &Path) -> OsString {
+    let in_folder = || -> Option<PathBuf> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    let found = path.canonicalize().ok().or_else(in_folder);
+    found.unwrap_or_else(|| path.to_owned()).into_os_string()
 }

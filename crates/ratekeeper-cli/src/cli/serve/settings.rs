@@ -70,6 +70,7 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
         return Err(drain.wrong(format_args!("{time:?}; must be at most {LONGEST_DRAIN:?}")));
     }
     let (snapshot, snapshot_every) = snapshot(layers, &store)?;
+    let record = record(layers, snapshot.as_deref())?;
     let memory = memory(layers)?;
     let (rls, debug) = (rls(layers, &store)?, debug(layers)?);
     if let Some(rls) = &rls {
@@ -101,7 +102,7 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
         drain: drain.value.unwrap_or_default().0,
         snapshot,
         snapshot_every,
-        record: record(layers)?,
+        record,
         otlp: otlp(layers)?,
         on_store_error: flags
             .on_store_error

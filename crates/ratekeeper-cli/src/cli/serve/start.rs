@@ -63,7 +63,7 @@ pub(in crate::cli) fn start(
     let engine = match &settings.store {
         StoreLocation::Memory => {
             let store = match &snapshot {
-                Some(snapshot) => snapshot.restore(|| memory(settings))?,
+                Some(snapshot) => snapshot.restore(|| memory(settings), &events)?,
                 None => memory(settings).build(),
             };
             let engine = Engine::in_memory(store, registry.clone(), settings.limits);
@@ -106,8 +106,9 @@ pub(in crate::cli) fn start(
         Some(recorder) => engine.recorded_by(recorder),
         None => engine,
     };
-    let engine = match &settings.otlp {
-        Some(otlp) => engine.traced_by(Tracer::start(otlp)?),
+    let tracer = settings.otlp.as_ref().map(Tracer::start).transpose()?;
+    let engine = match &tracer {
+        Some(tracer) => engine.traced_by(tracer.clone()),
         None => engine,
     };
     let service =
@@ -140,29 +141,35 @@ pub(in crate::cli) fn start(
         _ => None,
     };
     serve(settings, &engine, signals)?;
-    if let Some(recorder) = recorder {
-        recorder.stop();
-    }
     if let Some(store) = &shared_store {
         close_store(store)?;
     }
     if let Some(periodic) = periodic {
         periodic.stop();
     }
-    let (Some(snapshot), Some(store)) = (&snapshot, engine.memory()) else { return Ok(ExitCode::SUCCESS) };
+    let is_kept = snapshot.as_deref().is_none_or(|snapshot| write_at_stop(snapshot, &engine));
+    if let Some(tracer) = tracer {
+        tracer.stop();
+    }
+    // Last: its disk may be another one, and hang.
+    if let Some(recorder) = recorder {
+        recorder.stop();
+    }
+    Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NO) })
+}
+
+/// Writes the state that the next start finds. Returns false if it could not be written.
+fn write_at_stop(snapshot: &Snapshot, engine: &Engine) -> bool {
+    let Some(store) = engine.memory() else { return true };
     match snapshot.write(store) {
-        Ok(bytes) => {
-            tracing::info!(keys = store.len(), bytes, "snapshot: state written");
-            Ok(ExitCode::SUCCESS)
-        }
+        Ok(bytes) => tracing::info!(keys = store.len(), bytes, "snapshot: state written"),
         Err(error) => {
-            tracing::error!(
-                error = format!("{error:#}"),
-                "snapshot: state not written, the next start forgets it"
-            );
-            Ok(ExitCode::from(EXIT_NO))
+            let error = format!("{error:#}");
+            tracing::error!(error, "snapshot: state not written, the next start forgets it");
+            return false;
         }
     }
+    true
 }
 
 /// A store in Redis, with the counters of the Go service if it is to share them.

@@ -21,6 +21,27 @@ pub(super) fn parse(line: &[u8], by: KeyField) -> Result<TraceEntry<'_>, LineErr
     Ok(TraceEntry { at, key, cost, units, plans, was_allowed: Some(was_allowed) })
 }
 
+/// Writes a key as it was asked for: blanks, control characters and `%` are recorded as `%20` and the like. What does not look
+/// like that stays.
+#[cold]
+pub(super) fn decode(key: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    let mut rest = key;
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let digits =
+            after.get(..2).filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
+        let byte = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &after[2..];
+            }
+            None => out.push(*first),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +56,21 @@ mod tests {
         let own = parse(b"1 k 1 - allowed", KeyField::All).unwrap();
         assert_eq!((own.key, own.was_allowed), (&b""[..], Some(true)));
         assert!(own.plans.are_told() && !own.plans.has("-") && !own.plans.are_several());
+    }
+
+    #[test]
+    fn a_key_is_decoded() {
+        let mut out = b"before".to_vec();
+        for (written, key) in [
+            ("user%2042", "user 42"),
+            ("%25%25%0a%7f", "%%\n\u{7f}"),
+            ("100%", "100%"),
+            ("%2", "%2"),
+            ("%+1%é", "%+1%é"),
+        ] {
+            decode(written.as_bytes(), &mut out);
+            assert_eq!(out, key.as_bytes(), "{written}");
+        }
     }
 
     #[test]

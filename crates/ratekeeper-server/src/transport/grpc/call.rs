@@ -38,7 +38,8 @@ pub(super) async fn answer(
 
 /// Returns the span of a call, if it is traced.
 fn begin_span(grpc: &GrpcTransport, head: &CallHead) -> Option<TraceSpan> {
-    let tracer = grpc.responder.engine().tracer()?;
+    // What is no gRPC has no status of gRPC.
+    let tracer = grpc.responder.engine().tracer().filter(|_| head.is_grpc())?;
     let (service, method) = head.method?.traced_name()?;
     tracer.begin(head.trace_parent, RequestKind::Grpc { service, method })
 }

@@ -42,6 +42,12 @@ pub(super) fn history_query(query: Option<&str>) -> Result<HistoryQuery, Problem
         None => AskedPlans::None,
         Some("all") => AskedPlans::All,
         Some("") => return Err(wrong("plans", "empty; name plans, or `all`")),
+        Some(names) if names.split(',').count() > MOST_LOOKED_AT => {
+            return Err(wrong(
+                "plans",
+                &format!("at most {MOST_LOOKED_AT} are told of; name fewer, or `all`"),
+            ));
+        }
         Some(names) => AskedPlans::Named(names.split(',').map(str::to_owned).collect()),
     };
     Ok(HistoryQuery { resolution, last, plans, transports: fields.flag("transports")? })
@@ -90,5 +96,7 @@ mod tests {
         {
             assert!(history_query(Some(wrong)).is_err(), "{wrong}");
         }
+        let many = |count: usize| format!("plans=a{}", ",a".repeat(count - 1));
+        assert!(history_query(Some(&many(64))).is_ok() && history_query(Some(&many(65))).is_err());
     }
 }

@@ -5,7 +5,7 @@ use http::{Method, Request};
 use crate::otel::{RequestKind, TraceSpan, Tracer};
 use crate::trace_parent::TraceParent;
 
-/// Returns the span of a request, if it is traced. Probes and metrics never are.
+/// Returns the span of a request, if it is traced. Probes, metrics, and the page of the console with its stream never are.
 pub(super) fn begin<B>(tracer: &Tracer, request: &Request<B>) -> Option<TraceSpan> {
     let route = route(request.uri().path())?;
     let parent = request.headers().get(TraceParent::FIELD);
@@ -15,7 +15,7 @@ pub(super) fn begin<B>(tracer: &Tracer, request: &Request<B>) -> Option<TraceSpa
 
 /// Returns the route of a path, with `{id}` for what differs: whoever asks for something else makes no new names.
 fn route(path: &str) -> Option<&'static str> {
-    const ROUTES: [&str; 11] = [
+    const ROUTES: [&str; 17] = [
         "/throttle",
         "/v1/acquire",
         "/v1/peek",
@@ -25,16 +25,27 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/reset",
         "/v1/forget",
         "/v1/plans",
+        "/v1/stats",
+        "/v1/history",
+        "/v1/events",
+        "/v1/try",
         "/json",
         "/v1/rls/explain",
+        "/v1/rls/reset",
+        "/v1/rls/config",
     ];
-    let known = ROUTES.into_iter().find(|route| *route == path);
-    known.or_else(|| match path.strip_prefix("/v1/holds/")?.split_once('/') {
+    if let Some(known) = ROUTES.into_iter().find(|route| *route == path) {
+        return Some(known);
+    }
+    if let Some(key) = path.strip_prefix("/v1/keys/") {
+        return (!key.is_empty()).then_some("/v1/keys/{key}");
+    }
+    match path.strip_prefix("/v1/holds/")?.split_once('/') {
         None => Some("/v1/holds/{id}"),
         Some((_, "settle")) => Some("/v1/holds/{id}/settle"),
         Some((_, "extend")) => Some("/v1/holds/{id}/extend"),
         Some(_) => None,
-    })
+    }
 }
 
 fn method(method: &Method) -> &'static str {
@@ -55,7 +66,18 @@ mod tests {
         assert_eq!(route("/v1/acquire"), Some("/v1/acquire"));
         assert_eq!(route("/v1/holds/0af7"), Some("/v1/holds/{id}"));
         assert_eq!(route("/v1/holds/0af7/settle"), Some("/v1/holds/{id}/settle"));
-        for silent in ["/", "/health", "/ready", "/metrics", "/v1/holds/a/b", "/v1/acquire/", "/x"] {
+        assert_eq!(route("/v1/keys/user%3A42"), Some("/v1/keys/{key}"));
+        for silent in [
+            "/",
+            "/v1/stats/stream",
+            "/v1/keys/",
+            "/health",
+            "/ready",
+            "/metrics",
+            "/v1/holds/a/b",
+            "/v1/acquire/",
+            "/x",
+        ] {
             assert_eq!(route(silent), None, "{silent}");
         }
         assert_eq!(method(&Method::from_bytes(b"MINE").unwrap()), "_OTHER");

@@ -290,7 +290,8 @@ fn read_hold(
     let kind = bytes.byte()?;
     let record = match kind {
         0 => {
-            let charged_at = bytes.instant()?;
+            // A clock that went back must not make it one of later than all.
+            let charged_at = bytes.instant()?.min(now);
             let rules = plan_set::rules(own.iter().map(|plan| &**plan)).count();
             let estimates = (0..rules).map(|_| bytes.word()).collect::<Result<Vec<u64>, _>>()?;
             HoldRecord::live(id, charged_at, lease_end, estimates.iter().copied())
@@ -307,6 +308,8 @@ fn read_hold(
         _ => return Err(SnapshotError::Damaged),
     };
     let mut shard = shards.of(key.place).lock();
+    // Or the next snapshot would take it for one that was charged after its states were copied.
+    shard.latest = shard.latest.max(record.charged_at());
     let holds = shard.rest.get_or_insert_default().holds.get_or_insert_default();
     if (record.is_live() || record.forget_at() > now) && holds.find(key, id).is_none() && !holds.is_full() {
         holds.put(record, key, &own);

@@ -9,7 +9,7 @@ use super::shard::Shard;
 use super::shards::ShardHandle;
 use super::snapshot_holds::HoldsWriter;
 use super::tag::Tag;
-use crate::Timestamp;
+use crate::{Nanos, Timestamp};
 
 /// Entries of logs that are written while a lock is held once.
 const LOG_SLICE: usize = 16_384;
@@ -61,14 +61,19 @@ impl SnapshotWriter {
     /// Writes a shard.
     pub(super) fn write(&mut self, shard: ShardHandle<'_>) {
         let (cut, has_all) = {
-            let shard = shard.lock();
+            let mut shard = shard.lock();
             self.slice.write(&shard, self.now);
             // What is held belongs to the states at this instant.
             let has_all = self.slice.logs.is_empty() && HoldsWriter::are_few(&shard);
+            let cut = shard.latest;
             if has_all {
                 self.holds.write(&shard, self.now, Timestamp::MAX);
+            } else {
+                // Who waits for this lock has an older clock, and is charged at the latest instant that the shard knows: from
+                // now on a later one.
+                shard.latest = cut + Nanos::from_nanos(1);
             }
-            (shard.latest, has_all)
+            (cut, has_all)
         };
         for tag in std::mem::take(&mut self.slice.logs) {
             self.slice.write_log(shard, tag);
