@@ -129,9 +129,9 @@ fn crowd(rate: f64, tick: u64, plan: &'static str, users: f64, name: &str) -> Ve
 
 /// What is asked by those who have paid, and by those who have not.
 fn users(at: f64, tick: u64) -> Vec<(String, &'static str)> {
-    let mut asks = crowd(2_400.0 + 900.0 * drift(at, 1, 70.0), tick, "free", 3_000.0, "user");
+    let mut asks = crowd(2_000.0 + 1_600.0 * drift(at, 1, 110.0), tick, "free", 3_000.0, "user");
     asks.extend(crowd(1_500.0 + 500.0 * drift(at, 2, 45.0), tick, "pro", 400.0, "account"));
-    asks.extend(crowd(900.0 * drift(at, 3, 120.0), tick, "team", 60.0, "team"));
+    asks.extend(crowd(1_200.0 * drift(at, 3, 60.0), tick, "team", 60.0, "team"));
     asks
 }
 
@@ -140,7 +140,7 @@ fn machines(at: f64, tick: u64) -> Vec<(String, &'static str)> {
     let mut asks = crowd(500.0 + 300.0 * drift(at, 4, 20.0), tick, "search", 200.0, "203.0.113");
     asks.extend(crowd(12.0, tick, "llm", 30.0, "agent"));
     asks.extend(crowd(4.0, tick, "login", 50.0, "198.51.100"));
-    let storm = (drift(at, 5, 95.0) - 0.55).max(0.0) * 1_800.0;
+    let storm = (drift(at, 5, 75.0) - 0.5).max(0.0) * 4_000.0;
     asks.extend((0..(storm * TICK.as_secs_f64()) as u64).map(|_| ("crawler:acme".to_owned(), "search")));
     asks.extend((0..(20.0 * drift(at, 6, 60.0)) as u64 / 4).map(|_| ("198.51.100.7".to_owned(), "login")));
     asks
@@ -191,7 +191,7 @@ fn pictures_are_taken() {
     }
     look_on(&mut page, DESK);
     page.look_at("user:40");
-    page.browser.fill("#limit", "5/s burst 10");
+    page.browser.fill("#limit", "1/s burst 2");
     page.browser.fill("#try-plan", "free");
     page.press("#try-form", "try");
     page.await_text("#tried", "would have been denied");

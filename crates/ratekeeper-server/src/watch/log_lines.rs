@@ -89,6 +89,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_are_spread_and_the_others_counted() {
+        let throttle = LogThrottle::per_second(4);
+        let due = |millis: i64| throttle.is_due_at(Timestamp::from_nanos(millis * 1_000_000));
+        assert_eq!(due(0), Some(0));
+        assert!((0..100).all(|_| due(249).is_none()));
+        assert_eq!(due(250), Some(100));
+        assert_eq!(due(499), None);
+        // A silence does not make up for a burst.
+        assert_eq!((due(9_000), due(9_000)), (Some(1), None));
+    }
+
+    #[test]
     fn no_two_keys_look_the_same() {
         for (key, expected) in [
             (&b"user:42"[..], "user:42"),
@@ -103,18 +115,6 @@ mod tests {
         ] {
             assert_eq!(shown_key(key), expected);
         }
-    }
-
-    #[test]
-    fn lines_are_spread_and_the_others_counted() {
-        let throttle = LogThrottle::per_second(4);
-        let due = |millis: i64| throttle.is_due_at(Timestamp::from_nanos(millis * 1_000_000));
-        assert_eq!(due(0), Some(0));
-        assert!((0..100).all(|_| due(249).is_none()));
-        assert_eq!(due(250), Some(100));
-        assert_eq!(due(499), None);
-        // A silence does not make up for a burst.
-        assert_eq!((due(9_000), due(9_000)), (Some(1), None));
     }
 
     #[test]

@@ -10,21 +10,32 @@ const HIGH = 120;
 const out = byId("tried");
 let redraw = () => {};
 
+/** Returns what was denied of all requests since `from`, in percent: those that were not recorded are counted as well. */
+const deniedOfAll = async ({ plan, from }) => {
+  const query = new URLSearchParams(plan ? { plans: plan } : {});
+  const history = await ask(`v1/history?${query}`);
+  const { allowed, denied } = plan ? history.plans[0] : history;
+  const oldest = Math.max(0, history.points - Math.ceil((history.end - from) / 1000));
+  const sum = (list) => list.slice(oldest).reduce((total, value) => total + value, 0);
+  return percent(sum(denied), sum(allowed) + sum(denied));
+};
+
 /** What the figures are of, and how exact they are. */
-const caveats = ({ sampled, from, until, step_s: step }) => {
+const caveats = ({ sampled, from, until, step_s: step }, did, ofAll) => {
   const { keys_one_in: oneIn, resolution_ms: millis } = sampled;
   const keys =
     oneIn === 1
       ? "Every key was recorded."
-      : `One key in ${count(oneIn)} was recorded, with all its requests: ` +
-        "the counts are of those keys, the percentages are estimates of the whole.";
+      : `One key in ${count(oneIn)} was recorded, with all its requests: the counts are of those keys, the percentages ` +
+        `are estimates of the whole. Of all requests ${ofAll} was denied, of those recorded ${did}: where that is far ` +
+        "apart, keys that ask most are not in the sample, and the estimate is of the others.";
   return (
     `${keys} From ${clock(from)} to ${clock(until)}, exact to ${span(millis)}, in columns of ${span(1000 * step)}. ` +
     "Each key starts with its whole burst, so the beginning denies less than it would have."
   );
 };
 
-const render = (tried) => {
+const render = (tried, ofAll) => {
   const under = tried.plan ? ` under ${tried.plan}` : "";
   if (!tried.requests) {
     out.replaceChildren(make("p.dim", `Nothing was asked${under} lately: there is nothing to try it on.`));
@@ -54,7 +65,7 @@ const render = (tried) => {
     make("p", told),
     chart,
     make("p.legend", ...names.map((name, index) => make("span", swatches[index], name))),
-    make("p.dim", caveats(tried)),
+    make("p.dim", caveats(tried, did, ofAll)),
   );
   redraw();
 };
@@ -65,7 +76,9 @@ byId("try-form").addEventListener("submit", async (event) => {
   const problem = byId("try-problem");
   out.setAttribute("aria-busy", "true");
   try {
-    render(await ask("v1/try", { method: "POST", body: plan ? { limit, plan } : { limit } }));
+    const tried = await ask("v1/try", { method: "POST", body: plan ? { limit, plan } : { limit } });
+    // A plan that is one of the many others has no history of its own.
+    render(tried, await deniedOfAll(tried).catch(() => "an unknown part"));
     problem.textContent = "";
   } catch (failure) {
     out.replaceChildren();
