@@ -46,10 +46,15 @@ pub(super) fn run(flags: &KeyFlags) -> Result<ExitCode> {
     }
     let fields =
         flags.plan.iter().map(|plan| ("plan", plan)).chain(flags.quota.iter().map(|quota| ("quota", quota)));
-    let query: Vec<String> =
+    let mut query: Vec<String> =
         fields.map(|(name, value)| format!("{name}={}", encoded(value.as_bytes()))).collect();
+    let mut key = encoded(flags.key.as_encoded_bytes());
+    if matches!(key.as_str(), "." | "..") {
+        // A proxy takes these for steps in a path.
+        query.push(format!("key={}", std::mem::take(&mut key)));
+    }
     let separator = if query.is_empty() { "" } else { "?" };
-    let path = format!("/v1/keys/{}{separator}{}", encoded(flags.key.as_encoded_bytes()), query.join("&"));
+    let path = format!("/v1/keys/{}{separator}{}", key, query.join("&"));
     let (method, field) = if flags.reset { ("DELETE", "forgotten") } else { ("GET", "plans") };
     let answer = match flags.server.ask(method, &path, field) {
         Ok(answer) => answer,

@@ -88,10 +88,11 @@ impl Console {
         // Only for those who watch: all keys on the lists of all event loops are copied, and denials wait for that.
         let follows_top = self.engine.metrics().most_denied() > 0 && self.is_watched();
         // Before the lock, which others wait for.
-        let holds = self.is_watched().then(|| self.holds()).flatten();
+        let is_streamed = self.streams.open_count() > 0;
+        let holds = is_streamed.then(|| self.holds()).flatten();
         let mut state = self.lock();
         state.read(&self.engine, follows_top, now);
-        if self.streams.open_count() == 0 {
+        if !is_streamed {
             return;
         }
         let message = |is_admin| stream_message(&self.render(&state, is_admin, holds));

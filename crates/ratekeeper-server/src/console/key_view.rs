@@ -245,9 +245,9 @@ mod tests {
     use super::*;
     use crate::request::RequestLimits;
 
-    /// A store that nobody reaches.
+    /// A store that nobody reaches, and that takes all plans along when it is looked at.
     #[derive(Debug)]
-    struct LostStore;
+    struct LostStore(Option<Registry>);
 
     impl LostStore {
         fn fail<'a, T>() -> Answer<'a, T> {
@@ -265,6 +265,7 @@ mod tests {
         }
 
         fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
+            self.0.iter().for_each(|plans| plans.replace([]));
             Self::fail()
         }
 
@@ -364,10 +365,21 @@ mod tests {
     fn a_store_that_fails_is_told_under_its_plan_and_the_others_are_looked_at() {
         let plan = |name, mode| Plan::parse(name, "3/h").unwrap().on_store_error(mode);
         let plans = Registry::new([plan("loud", FailureMode::Error), plan("open", FailureMode::Open)]);
-        let engine = Engine::over(Arc::new(LostStore), plans, RequestLimits::default());
+        let engine = Engine::over(Arc::new(LostStore(None)), plans, RequestLimits::default());
         let view = look(&engine, "k", &KeyQuery::default());
         assert!(view["plans"][0]["error"].as_str().is_some_and(|error| !error.is_empty()), "{view}");
         assert_eq!(view["plans"][1]["rules"][0]["reason"], "fail_open", "{view}");
+    }
+
+    #[test]
+    fn a_plan_that_goes_during_a_look_is_left_out() {
+        let plan = |name| Plan::parse(name, "3/h").unwrap().on_store_error(FailureMode::Error);
+        let plans = Registry::new([plan("one"), plan("two")]);
+        let store = LostStore(Some(plans.clone()));
+        let view =
+            look(&Engine::over(Arc::new(store), plans, RequestLimits::default()), "k", &KeyQuery::default());
+        let told = view["plans"].as_array().unwrap();
+        assert_eq!((told.len(), &told[0]["plan"]), (1, &json!("one")), "{view}");
     }
 
     #[test]

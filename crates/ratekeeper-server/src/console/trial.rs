@@ -300,8 +300,13 @@ mod tests {
         let engine = engine();
         ask(&engine, "hot", 1_000);
         let window = engine.metrics().recorded(None);
-        let store = MemoryStore::builder().max_bytes(1).build();
-        let limit = Plan::parse("try", "500/h log").unwrap();
+        let store = MemoryStore::builder().max_keys(2).build();
+        let limit = Plan::parse("try", "500/h").unwrap();
+        for key in 0..100 {
+            let (key, cost) = (format!("other-{key}"), Cost::new(1));
+            let request = Request::new(Key::new(&key).unwrap(), Rules::Plan(&limit), cost);
+            store.acquire(request).now().unwrap().unwrap();
+        }
         for entry in &window.entries {
             let said = denied(&store, &limit, entry).unwrap_err().to_string();
             assert_eq!(said, "limit: it takes too much memory to try");

@@ -17,17 +17,35 @@ pub(crate) fn one_line(text: &dyn Display) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a key as text. What is not printable is escaped as in a Rust string, bytes that are no text as `\xff`, and a
-/// backslash is two: so that no two keys look the same.
+/// Returns a key as text. What would not be seen is escaped as `\u{1b}`, bytes that are no text as `\xff`, and a backslash is
+/// two: so that no two keys look the same. The console reads a key that is typed in the same way.
 pub(crate) fn shown_key(key: &[u8]) -> String {
     let mut shown = String::with_capacity(key.len());
     for chunk in key.utf8_chunks() {
-        // Quotes need no escape here. Every one has got its own backslash, so that none of another's is taken.
-        let valid = chunk.valid().escape_debug().to_string();
-        shown.push_str(&valid.replace("\\\"", "\"").replace("\\'", "'"));
+        for char in chunk.valid().chars() {
+            match char {
+                '\\' => shown.push_str("\\\\"),
+                _ if is_unseen(char) => shown.extend(char.escape_unicode()),
+                _ => shown.push(char),
+            }
+        }
         shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
     shown
+}
+
+/// Returns true of controls, of what changes the direction of a line, and of what has no width.
+fn is_unseen(char: char) -> bool {
+    char.is_control()
+        || matches!(
+            char,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+        )
 }
 
 /// Returns the milliseconds since the epoch.
@@ -110,7 +128,7 @@ mod tests {
             ("né".as_bytes(), "né"),
             (b"say \"it's\"", "say \"it's\""),
             (br#"\""#, r#"\\""#),
-            (b"a\nb\x1b", r"a\nb\u{1b}"),
+            (b"a\nb\x1b", r"a\u{a}b\u{1b}"),
             ("\u{202e}x".as_bytes(), r"\u{202e}x"),
         ] {
             assert_eq!(shown_key(key), expected);

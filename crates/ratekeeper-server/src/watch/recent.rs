@@ -367,7 +367,9 @@ mod tests {
     #[test]
     fn a_single_key_shortens_the_window_and_is_not_lost() {
         for key in [1, u64::MAX] {
-            let recent = record();
+            let began = Instant::now() - Duration::from_secs(5);
+            let recent = RecentRequests { began, ..RecentRequests::default() };
+            recent.begin();
             let ticks = u32::try_from(MOST_ENTRIES).unwrap() * 2;
             // As many entries of one tick as if there were many event loops.
             recent.take((0..ticks).map(|tick| (entry(key, tick / 10_000), None)));

@@ -13,7 +13,6 @@ use super::context::HttpTransport;
 use super::page;
 use super::plans_page;
 use super::problem::Problem;
-use super::query::{PlusMeaning, decoded};
 use super::reply::{self, HttpReply, reply};
 use super::reply_body::ReplyBody;
 use super::whole_body::whole_body;
@@ -47,10 +46,9 @@ pub(super) async fn answer(
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     let (path, query) = (request.uri().path(), request.uri().query());
     if let Some(key) = path.strip_prefix(KEYS) {
-        let key = decoded("key", key, PlusMeaning::Plus)?;
         return match *request.method() {
-            Method::GET | Method::HEAD => look(http, console, &key, query).await.map(secured),
-            Method::DELETE => forget(http, right, &key, query).await.map(secured),
+            Method::GET | Method::HEAD => look(http, console, key, query).await.map(secured),
+            Method::DELETE => forget(http, right, key, query).await.map(secured),
             _ => Err(Problem::method("GET, HEAD, DELETE")),
         };
     }
@@ -137,12 +135,12 @@ async fn stream(
 async fn look(
     http: &HttpTransport,
     console: &Arc<Console>,
-    key: &[u8],
+    path: &str,
     query: Option<&str>,
 ) -> Result<HttpReply, Problem> {
     console.note_asked();
-    let key = Key::new(key).map_err(crate::request::RequestError::from)?;
-    let query = key_query(query, http.responder.limits())?;
+    let (key, query) = key_query(path, query, http.responder.limits())?;
+    let key = Key::new(&key).map_err(crate::request::RequestError::from)?;
     let _turn = console.look_turn().await.ok_or_else(Problem::draining)?;
     let looked = look_at_key(http.responder.engine(), key, &query).await;
     let view = looked.map_err(crate::request::RequestError::from)?;
@@ -153,12 +151,12 @@ async fn look(
 async fn forget(
     http: &HttpTransport,
     right: AdminRight,
-    key: &[u8],
+    path: &str,
     query: Option<&str>,
 ) -> Result<HttpReply, Problem> {
     let admin = AdminVerb::Reset.by(right)?;
-    let key = Key::new(key).map_err(crate::request::RequestError::from)?;
-    let plans = reset_query(query)?;
+    let (key, plans) = reset_query(path, query)?;
+    let key = Key::new(&key).map_err(crate::request::RequestError::from)?;
     let names: Vec<&str> = plans.iter().map(String::as_str).collect();
     let limits = if names.is_empty() { RequestedLimits::All } else { RequestedLimits::Plans(&names) };
     match http.responder.answer(&WireRequest::Reset(key, limits, admin)).await? {

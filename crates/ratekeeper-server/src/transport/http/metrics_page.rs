@@ -74,11 +74,11 @@ mod tests {
             (&b"user:42"[..], "user:42"),
             ("né".as_bytes(), "né"),
             (b"a\"b", r#"a\"b"#),
-            (b"a\nb", r"a\\nb"),
+            (b"a\nb", r"a\\u{a}b"),
             (b"a\\nb", r"a\\\\nb"),
             (b"a\xffb", r"a\\xffb"),
             (b"a\\xffb", r"a\\\\xffb"),
-            (b"\r\0\x1b", r"\\r\\0\\u{1b}"),
+            (b"\r\0\x1b", r"\\u{d}\\u{0}\\u{1b}"),
         ] {
             assert_eq!(label(key), expected);
         }

@@ -79,7 +79,7 @@ const actions = (plan) => {
     return act("v1/refund", { method: "POST", body: { key, plan, cost } }, () => `Refunded ${count(cost)} under ${plan}.`);
   };
   const reset = () => {
-    const path = `${keyPath(looked.key)}?plan=${encodeURIComponent(plan)}`;
+    const path = keyPath(looked.key, `plan=${encodeURIComponent(plan)}`);
     return act(path, { method: "DELETE" }, () => `Reset under ${plan}.`);
   };
   return [
@@ -146,7 +146,7 @@ const look = async (done) => {
   const query = new URLSearchParams();
   if (asked.plan) query.set("plan", asked.plan);
   if (asked.quota) query.set("quota", asked.quota);
-  const answer = await ask(`${keyPath(asked.key)}?${query}`);
+  const answer = await ask(keyPath(asked.key, query));
   if (asked !== looked) return;
   problem.textContent = "";
   render(answer, done);

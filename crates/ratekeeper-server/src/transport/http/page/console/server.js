@@ -86,14 +86,18 @@ const unescaped = (escape) =>
 
 const isByte = (part) => /^\\x[0-9a-f]{2}$/i.test(part);
 
-/** The path of a key. */
-export const keyPath = (key) => {
+/** The path of a key, with a query behind it. */
+export const keyPath = (key, query = "") => {
   // Every second part is an escape.
   const parts = key.split(ESCAPES).map((part, index) => {
     if (index % 2 && isByte(part)) return `%${part.slice(2)}`;
     return encodeURIComponent((index % 2 ? unescaped(part) : part).toWellFormed());
   });
-  return `v1/keys/${parts.join("")}`;
+  const encoded = parts.join("");
+  // A browser takes these for steps in a path, however they are encoded.
+  const isStep = encoded === "." || encoded === "..";
+  const fields = [isStep ? `key=${encoded}` : "", String(query)].filter(Boolean).join("&");
+  return `v1/keys/${isStep ? "" : encoded}${fields && `?${fields}`}`;
 };
 
 /** The key as text, for a request in JSON; `null` if it has bytes that are none. */
