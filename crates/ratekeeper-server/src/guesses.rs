@@ -88,10 +88,23 @@ impl GuessLimiter {
 
 /// The rank of the token for the metrics; all tokens of higher rank open those too.
 const METRICS: u8 = 1;
+/// The rank of the auth token.
+const CLIENT: u8 = 2;
+
+/// What somebody may read of the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetricsReader {
+    /// Nothing.
+    Nobody,
+    /// All but keys.
+    Plain,
+    /// All: an administrator, and the bearer of the metrics token.
+    SeesKeys,
+}
 
 fn rank(shown: ShownRole) -> u8 {
     match shown.role {
-        Role::Client => 2,
+        Role::Client => CLIENT,
         Role::Admin => 3,
     }
 }
@@ -122,15 +135,34 @@ impl TokenCheck<'_> {
         self.ask(self.tokens.role(token), rank).await
     }
 
-    /// Returns true if a request with this field `authorization` may read the metrics. Waits first if need be.
-    pub(crate) async fn may_read_metrics(self, authorization: Option<&HeaderValue>) -> bool {
-        if self.tokens.are_metrics_open() {
-            return true;
+    /// Returns true if a field `authorization` shows a token, right or wrong, to a server that has one.
+    pub(crate) fn is_shown(self, authorization: Option<&HeaderValue>) -> bool {
+        self.tokens.can_be_shown() && bearer(authorization).is_some()
+    }
+
+    /// Returns what a request with this field `authorization` may read of the metrics. Waits first if need be.
+    pub(crate) async fn metrics_reader(
+        self,
+        authorization: Option<&HeaderValue>,
+        is_local: bool,
+    ) -> MetricsReader {
+        let token = bearer(authorization);
+        let rank_of = |token| self.tokens.opens_metrics(token).then(|| self.metrics_rank(token));
+        let found = match token {
+            Some(token) if self.tokens.is_any() => self.ask(rank_of(token), |rank| rank).await,
+            _ => None,
+        };
+        match found {
+            Some(rank) if rank != CLIENT => MetricsReader::SeesKeys,
+            Some(_) => MetricsReader::Plain,
+            None if !self.tokens.are_metrics_open() => MetricsReader::Nobody,
+            None if self.tokens.admin(None, is_local).is_ok() => MetricsReader::SeesKeys,
+            None => MetricsReader::Plain,
         }
-        let Some(token) = bearer(authorization) else { return false };
-        let rank_of = || self.tokens.role(token).map_or(METRICS, rank);
-        let found = self.tokens.opens_metrics(token).then(rank_of);
-        self.ask(found, |rank| rank).await.is_some()
+    }
+
+    fn metrics_rank(self, token: &[u8]) -> u8 {
+        self.tokens.role(token).map_or(METRICS, rank)
     }
 
     /// Returns what was found out about a token that came with a request. Requests may share a connection with somebody

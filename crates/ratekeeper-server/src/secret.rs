@@ -112,6 +112,13 @@ impl Tokens {
         is_theirs | self.role(token).is_some()
     }
 
+    /// Returns true if the others are the same, each for each.
+    pub(crate) fn are_same_as(&self, other: &Tokens) -> bool {
+        let pairs = [(&self.auth, &other.auth), (&self.admin, &other.admin), (&self.metrics, &other.metrics)];
+        self.open_metrics == other.open_metrics
+            && pairs.into_iter().all(|(one, other)| is_same(one.as_ref(), other.as_ref()))
+    }
+
     /// Returns the two tokens that are the same, if any are: by name, and with what would follow.
     pub fn clash(&self) -> Option<TokenClash> {
         let pairs = [
@@ -119,12 +126,19 @@ impl Tokens {
             (&self.metrics, "metrics", &self.auth, "auth", "a reader of metrics could send requests"),
             (&self.metrics, "metrics", &self.admin, "admin", "a reader of metrics could forget keys"),
         ];
-        let is_same = |one: &Option<Secret>, other: &Option<Secret>| match (one, other) {
-            (Some(one), Some(other)) => one.is_same_as(other),
-            _ => false,
+        let is_shared = |one: &Option<Secret>, other: &Option<Secret>| {
+            one.is_some() && is_same(one.as_ref(), other.as_ref())
         };
-        let found = pairs.into_iter().find(|(one, _, other, ..)| is_same(one, other));
+        let found = pairs.into_iter().find(|(one, _, other, ..)| is_shared(one, other));
         found.map(|(_, token, _, other, consequence)| TokenClash { token, other, consequence })
+    }
+}
+
+fn is_same(one: Option<&Secret>, other: Option<&Secret>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.is_same_as(other),
+        _ => false,
     }
 }
 
@@ -151,20 +165,47 @@ pub(crate) struct LiveTokens(Arc<ArcSwap<TokenGeneration>>);
 #[derive(Debug, Default)]
 struct TokenGeneration {
     tokens: Tokens,
+    /// How often tokens were exchanged.
     number: u64,
+    /// How often the admin token was.
+    admin: u64,
+}
+
+/// What was let in by the tokens of some time, and is to be ended when they are exchanged.
+#[derive(Debug)]
+pub(crate) struct TokenPass {
+    tokens: LiveTokens,
+    number: u64,
+}
+
+impl TokenPass {
+    /// Returns true if the tokens are still the same.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.tokens.0.load().number == self.number
+    }
 }
 
 impl LiveTokens {
     /// Returns these tokens, in force.
     pub(crate) fn new(tokens: Tokens) -> Self {
-        LiveTokens(Arc::new(ArcSwap::from_pointee(TokenGeneration { tokens, number: 0 })))
+        LiveTokens(Arc::new(ArcSwap::from_pointee(TokenGeneration { tokens, number: 0, admin: 0 })))
     }
 
     /// Puts other tokens in force. Connections that have shown one of the old ones may go on to ask; what only an
-    /// administrator may do needs the new one.
-    pub(crate) fn replace(&self, tokens: Tokens) {
-        let number = self.0.load().number + 1;
-        self.0.store(Arc::new(TokenGeneration { tokens, number }));
+    /// administrator may do needs the new one, if that is another. Returns false if they are the same, and all stays as it is.
+    pub(crate) fn replace(&self, tokens: Tokens) -> bool {
+        let live = self.0.load();
+        if live.tokens.are_same_as(&tokens) {
+            return false;
+        }
+        let admin = live.admin + u64::from(!is_same(live.tokens.admin.as_ref(), tokens.admin.as_ref()));
+        self.0.store(Arc::new(TokenGeneration { tokens, number: live.number + 1, admin }));
+        true
+    }
+
+    /// Returns a pass that is valid until tokens are exchanged.
+    pub(crate) fn pass(&self) -> TokenPass {
+        TokenPass { tokens: self.clone(), number: self.0.load().number }
     }
 
     /// Returns the tokens in force.
@@ -185,7 +226,13 @@ impl LiveTokens {
     /// Returns the role of this token; `None` if it is not valid.
     pub(crate) fn role(&self, token: &[u8]) -> Option<ShownRole> {
         let live = self.0.load();
-        live.tokens.role(token).map(|role| ShownRole { role, generation: live.number })
+        live.tokens.role(token).map(|role| ShownRole { role, generation: live.admin })
+    }
+
+    /// Returns true if there is a token at all.
+    pub(crate) fn is_any(&self) -> bool {
+        let live = self.0.load();
+        live.tokens.can_be_shown() || live.tokens.metrics.is_some()
     }
 
     /// Returns true if anybody may read the metrics.
@@ -203,7 +250,7 @@ impl LiveTokens {
     pub(crate) fn admin(&self, shown: Option<ShownRole>, is_local: bool) -> AdminRight {
         let live = self.0.load();
         // What an old token was good for is no more than to ask.
-        let is_old = |shown: ShownRole| shown.generation != live.number;
+        let is_old = |shown: ShownRole| shown.generation != live.admin;
         match shown {
             _ if live.tokens.admin.is_none() && is_local => Ok(Admin(())),
             _ if live.tokens.admin.is_none() => Err(NotAdmin::Remote),
@@ -347,5 +394,16 @@ mod tests {
         assert_eq!(live.role(b"old"), None);
         assert_eq!(live.admin(shown, false), Err(NotAdmin::Unknown));
         assert_eq!(live.admin(live.role(b"new"), false), Ok(Admin::for_test()));
+    }
+
+    #[test]
+    fn what_is_exchanged_for_the_same_is_not_exchanged() {
+        let tokens =
+            |auth, admin| Tokens { auth: Secret::new(auth), admin: Secret::new(admin), ..Tokens::default() };
+        let live = LiveTokens::new(tokens("ask", "root"));
+        let (shown, pass) = (live.role(b"root"), live.pass());
+        assert!(!live.replace(tokens("ask", "root")) && pass.is_valid());
+        assert!(live.replace(tokens("other", "root")) && !pass.is_valid());
+        assert_eq!(live.admin(shown, false), Ok(Admin::for_test()), "the admin token is the same");
     }
 }

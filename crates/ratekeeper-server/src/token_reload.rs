@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::secret::{LiveTokens, Secret, Tokens};
+use crate::secret::{LiveTokens, Tokens};
 use crate::token_files::TokenFiles;
 use crate::watch::{EventKind, EventLevel, EventLog};
 use crate::watcher::{FileLook, FileWatcher};
@@ -54,8 +54,13 @@ impl WatchedTokens {
 
     fn act_upon(&self, found: &FoundTokens) {
         match found {
-            Ok(tokens) => {
-                self.live.replace(tokens.clone());
+            // A file that was away and is back says what is in force.
+            Ok(tokens) if !self.live.replace(tokens.clone()) => {
+                tracing::info!("tokens: can be read again, and are the same");
+                let text = "tokens can be read again, and are the same";
+                self.events.note(EventKind::Tokens, EventLevel::Info, text);
+            }
+            Ok(_) => {
                 tracing::info!("tokens: read again and exchanged; the old ones are no longer valid");
                 let text = "tokens were exchanged; the old ones are no longer valid";
                 self.events.note(EventKind::Tokens, EventLevel::Info, text);
@@ -70,17 +75,8 @@ impl WatchedTokens {
 }
 
 fn is_same(one: &FoundTokens, other: &FoundTokens) -> bool {
-    let same = |one: &Option<Secret>, other: &Option<Secret>| match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => one.is_same_as(other),
-        _ => false,
-    };
     match (one, other) {
-        (Ok(one), Ok(other)) => {
-            same(&one.auth, &other.auth)
-                && same(&one.admin, &other.admin)
-                && same(&one.metrics, &other.metrics)
-        }
+        (Ok(one), Ok(other)) => one.are_same_as(other),
         (Err(one), Err(other)) => one == other,
         _ => false,
     }
@@ -91,6 +87,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::secret::Secret;
 
     #[test]
     fn a_token_is_exchanged_when_its_file_has_settled() {
@@ -127,12 +124,16 @@ mod tests {
         fs::remove_file(&path).unwrap();
         twice(&mut watched);
         assert!(live.role(b"new").is_some());
+        let pass = live.pass();
+        fs::write(&path, "new\n").unwrap();
+        twice(&mut watched);
+        assert!(pass.is_valid(), "it was away, and is back as it was");
         fs::write(&path, "last").unwrap();
         watched.look(FileLook::Now);
         assert!(live.role(b"last").is_some(), "at once if somebody asks for it");
         let levels: Vec<_> = events.after(0).iter().map(|event| event.level).collect();
         use EventLevel::{Error, Info};
-        assert_eq!(levels, [Info, Error, Error, Error, Error, Info], "each is told once");
+        assert_eq!(levels, [Info, Error, Error, Error, Error, Info, Info], "each is told once");
         fs::remove_file(&path).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! `ratekeeper key`: where a key stands at a running server.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -8,7 +9,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::output::{EXIT_NO, print};
-use super::server_flags::{ServerFlags, grouped, printable};
+use super::server_flags::ServerFlags;
+use super::shown::{count, grouped, json_line, list, printable, text};
 
 /// Looks at a key, or has it forgotten.
 #[derive(Debug, Args)]
@@ -18,9 +20,9 @@ use super::server_flags::{ServerFlags, grouped, printable};
                   Looking takes nothing. --reset needs the admin token, or a server on this machine without one."
 )]
 pub(super) struct KeyFlags {
-    /// The key, as requests name it.
+    /// The key, as requests name it, byte by byte.
     #[arg(value_name = "KEY")]
-    key: String,
+    key: OsString,
     /// Only this plan; may be repeated [default: all of them].
     #[arg(long, value_name = "PLAN")]
     plan: Vec<String>,
@@ -44,11 +46,17 @@ pub(super) fn run(flags: &KeyFlags) -> Result<ExitCode> {
     }
     let fields =
         flags.plan.iter().map(|plan| ("plan", plan)).chain(flags.quota.iter().map(|quota| ("quota", quota)));
-    let query: Vec<String> = fields.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    let mut query: Vec<String> =
+        fields.map(|(name, value)| format!("{name}={}", encoded(value.as_bytes()))).collect();
+    let mut key = encoded(flags.key.as_encoded_bytes());
+    if matches!(key.as_str(), "." | "..") {
+        // A proxy takes these for steps in a path.
+        query.push(format!("key={}", std::mem::take(&mut key)));
+    }
     let separator = if query.is_empty() { "" } else { "?" };
-    let path = format!("/v1/keys/{}{separator}{}", encoded(&flags.key), query.join("&"));
-    let method = if flags.reset { "DELETE" } else { "GET" };
-    let answer = match flags.server.ask(method, &path) {
+    let path = format!("/v1/keys/{}{separator}{}", key, query.join("&"));
+    let (method, field) = if flags.reset { ("DELETE", "forgotten") } else { ("GET", "plans") };
+    let answer = match flags.server.ask(method, &path, field) {
         Ok(answer) => answer,
         Err(error) => {
             eprintln!("ratekeeper: {error:#}");
@@ -56,7 +64,7 @@ pub(super) fn run(flags: &KeyFlags) -> Result<ExitCode> {
         }
     };
     match (flags.json, flags.reset) {
-        (true, _) => print(format_args!("{answer}\n"))?,
+        (true, _) => print(json_line(&answer))?,
         (false, true) => print(format_args!("forgotten: {} states\n", grouped(count(&answer["forgotten"]))))?,
         (false, false) => print(table(&answer))?,
     }
@@ -64,9 +72,9 @@ pub(super) fn run(flags: &KeyFlags) -> Result<ExitCode> {
 }
 
 /// Returns a value percent-encoded, for a path or a query.
-fn encoded(value: &str) -> String {
+fn encoded(value: &[u8]) -> String {
     let mut out = String::new();
-    for byte in value.bytes() {
+    for &byte in value {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
             _ => out.push_str(&format!("%{byte:02X}")),
@@ -143,18 +151,6 @@ fn millis(value: &Value) -> String {
     }
 }
 
-fn text(value: &Value) -> String {
-    printable(value.as_str().unwrap_or("-"))
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -163,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_key_is_sent_whatever_is_in_it() {
-        assert_eq!(encoded("user:42/é ?&#%"), "user%3A42%2F%C3%A9%20%3F%26%23%25");
+        assert_eq!(encoded("user:42/é ?&#%".as_bytes()), "user%3A42%2F%C3%A9%20%3F%26%23%25");
+        assert_eq!(encoded(b"a\xff"), "a%FF");
     }
 
     #[test]

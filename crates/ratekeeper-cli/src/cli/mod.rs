@@ -2,7 +2,7 @@
 //!
 //! - `command`: all commands as data; `run`: from arguments to exit code; `output`: exit codes, and standard output
 //! - `explain`, `explain_lease`: what a plan and its lease mean, for `check`
-//! - `reach`: how a running server is reached; `server_flags`: which one, and by which token
+//! - `reach`: how a running server is reached; `server_flags`: which one, and by which token; `shown`: what it answered
 //! - `serve`, `ratelimit`, `check`, `inspect`, `headers`, `simulate`, `bench`, `top`, `key`, `health`, `completions`, `man`:
 //!   the commands
 
@@ -24,6 +24,7 @@ mod reach;
 mod run;
 mod serve;
 mod server_flags;
+mod shown;
 mod simulate;
 mod top;
 

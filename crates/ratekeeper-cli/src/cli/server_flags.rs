@@ -9,6 +9,7 @@ use ratekeeper_server::{Secret, TokenFiles};
 use serde_json::Value;
 
 use super::reach::{HttpAsk, ServerTarget, TrustFlags};
+use super::shown::printable;
 
 /// Which server to ask, and what to show it.
 #[derive(Debug, Args)]
@@ -41,57 +42,26 @@ impl ServerFlags {
         }
     }
 
-    /// Asks the server, and returns its answer as JSON. A file that holds the token is read each time.
+    /// Asks the server, and returns its answer as JSON: an object that has this field. A file that holds the token is read each
+    /// time.
     ///
     /// # Errors
     ///
-    /// The server cannot be reached, or refuses: its own words.
-    pub(super) fn ask(&self, method: &str, path: &str) -> Result<Value> {
+    /// The server cannot be reached, refuses (its own words), or is none of ours.
+    pub(super) fn ask(&self, method: &str, path: &str, field: &str) -> Result<Value> {
         let secret = self.secret()?;
         let ask = HttpAsk { flag: "--url", target: &self.url, trust: &self.trust, token: secret.as_ref() };
         let answer = ask.ask(method, path)?;
         let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        if answer.status == 200 {
-            return Ok(body);
-        }
         let (address, status) = (ask.address()?, answer.status);
         match (body["title"].as_str(), body["detail"].as_str()) {
-            (Some(title), Some(detail)) => bail!("{address}: {title}: {detail}"),
+            // Anybody may answer 200. What is none of our answers was not done.
+            _ if status == 200 && body.get(field).is_none() => {
+                bail!("{address}: {method} {path} answered without `{field}`; is it a ratekeeper server?")
+            }
+            _ if status == 200 => Ok(body),
+            (Some(title), Some(detail)) => bail!("{address}: {}: {}", printable(title), printable(detail)),
             _ => bail!("{address}: {method} {path} answered status {status}; is it a ratekeeper server?"),
         }
-    }
-}
-
-/// Returns a text from elsewhere as it may be shown in a terminal: what would move the cursor, or worse, is escaped.
-pub(super) fn printable(text: &str) -> String {
-    let shown = |char: char| match char.is_control() {
-        true => char.escape_default().to_string(),
-        false => char.to_string(),
-    };
-    text.chars().map(shown).collect()
-}
-
-/// Returns a number with its thousands apart.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_comes_from_elsewhere_is_shown_and_not_obeyed() {
-        assert_eq!(printable("user:42 é"), "user:42 é");
-        assert_eq!(printable("\x1b[2J\n"), "\\u{1b}[2J\\n");
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -36,8 +36,8 @@ pub(super) struct SimulateFlags {
     /// Also try the plans of this configuration file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Format of the trace's lines [default: what the first one looks like].
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "plain|common|combined|recorded")]
+    /// Format: plain, common, combined or recorded [default: what the first line looks like].
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "FORMAT")]
     format: Option<TraceFormat>,
     /// Field of an access log that is the key.
     #[arg(

@@ -11,7 +11,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::output::{EXIT_NO, print};
-use super::server_flags::{ServerFlags, grouped, printable};
+use super::server_flags::ServerFlags;
+use super::shown::{count, grouped, json_line, list, text};
 
 /// How often the server is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -45,8 +46,8 @@ pub(super) fn run(flags: &TopFlags) -> Result<ExitCode> {
     let clears = !flags.json && !flags.once && std::io::stdout().is_terminal();
     let mut has_answered = false;
     loop {
-        match flags.server.ask("GET", "/v1/stats") {
-            Ok(stats) if flags.json => print(format_args!("{stats}\n"))?,
+        match flags.server.ask("GET", "/v1/stats", "server") {
+            Ok(stats) if flags.json => print(json_line(&stats))?,
             Ok(stats) if clears => print(format_args!("{CLEAR}{}", screen(&stats)))?,
             Ok(stats) => print(screen(&stats))?,
             Err(error) if has_answered => eprintln!("ratekeeper: {error:#}; trying again"),
@@ -125,10 +126,9 @@ fn screen(stats: &Value) -> String {
         let _ = writeln!(out, "\n{:<40} {:<20} {:>10} {:>10}", "denied most", "plan", "denied/s", "denied");
     }
     for key in list(&stats["top_denied"]) {
-        let plan = key["plan"].as_str().unwrap_or("-");
+        let (name, plan) = (cut(&text(&key["key"]), 40), cut(&text(&key["plan"]), 20));
         let (lately, all) = (grouped(count(&key["second"])), grouped(count(&key["denied"])));
-        let _ =
-            writeln!(out, "{:<40} {:<20} {lately:>10} {all:>10}", cut(&text(&key["key"]), 40), cut(plan, 20));
+        let _ = writeln!(out, "{name:<40} {plan:<20} {lately:>10} {all:>10}");
     }
     out
 }
@@ -167,18 +167,6 @@ fn plans(out: &mut String, stats: &Value) {
     if !others.is_null() {
         let _ = writeln!(out, "… and {} that are counted together", count(&others["plans"]));
     }
-}
-
-fn text(value: &Value) -> String {
-    printable(value.as_str().unwrap_or("-"))
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 fn cut(text: &str, most: usize) -> String {
@@ -230,7 +218,7 @@ mod tests {
             "plans": [{ "plan": "free", "second": counts }],
             "other_plans": { "plans": 9_936 },
             "transports": [{ "transport": "resp", "second": counts, "connections": 12, "refused_connections": 0 }],
-            "top_denied": [{ "key": "\u{1b}[2Juser", "plan": null, "second": 2, "denied": 9 }],
+            "top_denied": [{ "key": "\u{1b}[2Juser", "plan": "\u{9b}2J", "second": 2, "denied": 9 }],
         });
         let screen = screen(&stats);
         for line in [
@@ -240,11 +228,12 @@ mod tests {
             "free                              4          1     25.0%              0\n",
             "… and 9936 that are counted together\n",
             "resp                              4          0           12         0\n",
-            "\\u{1b}[2Juser                            -                             2          9\n",
+            "\\u{1b}[2Juser                            \\u{9b}2J                      2          9\n",
         ] {
             assert!(screen.contains(line), "no {line:?} in\n{screen}");
         }
         assert!(!screen.contains("b:1") && !screen.contains("keys"), "{screen}");
-        assert!(super::screen(&Value::Null).contains("0/s decided"), "whatever the answer is");
+        let old = super::screen(&json!({ "server": {}, "top_denied": [{ "key": 7 }] }));
+        assert!(old.contains("0/s decided"), "what an older server does not tell is left out:\n{old}");
     }
 }

@@ -1,6 +1,7 @@
 //! `ratekeeper top` and `ratekeeper key`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
@@ -73,6 +74,68 @@ fn top_and_key_say_what_is_wrong() {
         assert!(complained(&missing).contains("--token-file: /nowhere/token: cannot be read"));
     }
     assert_eq!(run(&["key", ""]).status.code(), Some(2));
+}
+
+/// Returns the address of a server that is none of ours: it gives everybody this answer.
+fn somebody_else(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // The head is small, and whole at once: what is not read would reset the connection.
+            stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn an_answer_of_somebody_else_is_no_success() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+        "HTTP/1.1 200 OK\r\n\r\n<html>hello</html>",
+        "HTTP/1.1 200 OK\r\n\r\n{\"forgotten\":1,\"server\":{},\"plans\":[",
+    ] {
+        let url = somebody_else(answer);
+        for command in
+            [&["top", "--once"][..], &["top", "--once", "--json"], &["key", "k"], &["key", "k", "--reset"]]
+        {
+            let asked = run(&[command, &["--url", &url]].concat());
+            assert_eq!((asked.status.code(), said(&asked)), (Some(1), String::new()), "{command:?} {answer}");
+            assert!(complained(&asked).contains("is it a ratekeeper server?"), "{}", complained(&asked));
+        }
+    }
+    // A proxy may send the same answer in chunks.
+    let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+                  e\r\n{\"forgotten\":7\r\n1\r\n}\r\n0\r\n\r\n";
+    let reset = run(&["key", "k", "--reset", "--url", &somebody_else(chunks)]);
+    assert_eq!(said(&reset), "forgotten: 7 states\n", "{}", complained(&reset));
+}
+
+#[test]
+fn what_a_server_says_is_not_obeyed_by_the_terminal() {
+    let refusal = "HTTP/1.1 403 Forbidden\r\n\r\n{\"title\":\"\\u001b[2J\",\"detail\":\"\u{9b}2J\"}";
+    let refused = run(&["key", "k", "--url", &somebody_else(refusal)]);
+    assert!(complained(&refused).contains("\\u{1b}[2J: \\u{9b}2J"), "{}", complained(&refused));
+    let stats = "HTTP/1.1 200 OK\r\n\r\n{\"server\":{\"name\":\"\u{9b}2J\"}}";
+    let told = run(&["top", "--once", "--json", "--url", &somebody_else(stats)]);
+    assert_eq!(said(&told), "{\"server\":{\"name\":\"\\u009b2J\"}}\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_that_is_no_text_can_be_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let server = Server::with(&[]);
+    let key = std::ffi::OsStr::from_bytes(b"a\xff");
+    let looked =
+        ratekeeper(&["key", "--json", "--url", &server.address("http").to_string()]).arg(key).output();
+    let looked = looked.unwrap();
+    let view: Value = serde_json::from_slice(&looked.stdout).unwrap();
+    assert_eq!(view["key"], r"a\xff", "{}", complained(&looked));
 }
 
 #[test]

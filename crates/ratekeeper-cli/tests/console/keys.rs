@@ -48,7 +48,14 @@ fn a_key_is_looked_at_and_reset() {
     assert_eq!((rule(&after, 0, 0, "level"), rule(&after, 1, 0, "level")), (json!(0), json!(58)));
     assert_ne!(send(address, "DELETE", "/v1/keys/user:42", &[], None).json(), json!({ "forgotten": 0 }));
     assert_eq!(rule(&get(&server, "/v1/keys/user:42").json(), 1, 0, "level"), json!(0));
+    // Steps in a path, as browsers and proxies understand them.
+    for key in [".", ".."] {
+        assert_eq!(get(&server, &format!("/v1/keys/?key={key}")).json()["key"], key);
+        let path = format!("/v1/keys/?key={key}&plan=free");
+        assert_eq!(send(address, "DELETE", &path, &[], None).json(), json!({ "forgotten": 0 }));
+    }
     for (path, expected) in [
+        ("/v1/keys/k?key=k", (422, "invalid_field")),
         ("/v1/keys/k?plan=nobody", (404, "unknown_plan")),
         ("/v1/keys/", (422, "invalid_field")),
         ("/v1/keys/%zz", (422, "invalid_field")),

@@ -79,6 +79,48 @@ fn an_admin_token_alone_closes_nothing_but_what_is_the_administrators() {
     let bearer = [("authorization", "Bearer root")];
     let stats = send(server.address("http"), "GET", "/v1/stats", &bearer, None);
     assert_eq!(stats.json()["rights"]["admin"], true);
+    // A token that is wrong is told, though none is needed to look.
+    let wrong = send(server.address("http"), "GET", "/v1/stats", &[("authorization", "Bearer rot")], None);
+    assert_eq!(wrong.problem(), (401, "unauthorized".to_owned()));
+    // Who shows the token may use any name, also where no token is needed.
+    let body = json!({ "key": "k", "plan": "gold" }).to_string();
+    let json = ("content-type", "application/json");
+    let named = [json, ("host", "limits.internal")];
+    let address = server.address("http");
+    let reply = send(address, "POST", "/v1/acquire", &named, Some(&body));
+    assert_eq!(reply.problem(), (421, "wrong_host".to_owned()));
+    let proved = [json, ("host", "limits.internal"), bearer[0]];
+    assert_eq!(send(address, "POST", "/v1/acquire", &proved, Some(&body)).status, 200);
+}
+
+#[test]
+fn keys_in_metrics_are_for_administrators_and_scrapers() {
+    let tells = |server: &Server, token: Option<&str>| {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let fields: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
+        let reply = send(server.address("http"), "GET", "/metrics", &fields, None);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        assert!(reply.body.contains("ratekeeper_requests_total"), "{}", reply.body);
+        reply.body.contains("ratekeeper_top_denied{key=\"often\"")
+    };
+    let deny = |server: &Server, token: Option<&str>| {
+        let mut raw = server.connect();
+        if let Some(token) = token {
+            assert_eq!(raw.ask(&format!("AUTH {token}")), "+OK");
+        }
+        (0..3).for_each(|_| drop(raw.ask("THROTTLE often 1 1 3600")));
+    };
+    let all = ["--auth-token", "client", "--admin-token", "root", "--metrics-token", "scrape"];
+    let server = Server::with(&[&["--top-denied", "3"], &all[..]].concat());
+    deny(&server, Some("client"));
+    let told = ["client", "root", "scrape"].map(|token| tells(&server, Some(token)));
+    assert_eq!(told, [false, true, true]);
+    let open = Server::with(&[&["--top-denied", "3", "--open-metrics"], &all[..4]].concat());
+    deny(&open, Some("client"));
+    assert_eq!([None, Some("client"), Some("root")].map(|token| tells(&open, token)), [false, false, true]);
+    let local = Server::with(&["--top-denied", "3"]);
+    deny(&local, None);
+    assert!(tells(&local, None), "without an admin token, whoever is on this machine is one");
 }
 
 #[test]
@@ -107,8 +149,7 @@ fn without_an_admin_token_keys_are_changed_from_this_machine_only() {
             let address = (HERE, server.address("grpc").port()).into();
             assert_eq!(call(address, "Reset", b"\x0a\x01k", &fields), Err("7".to_owned()), "{field}");
         }
-        // A machine without a network has nowhere else to ask from.
-        let Some(elsewhere) = outward() else { continue };
+        let elsewhere = outward();
         for transport in TRANSPORTS {
             for verb in VERBS {
                 let said = ask(&server, elsewhere, transport, verb, token).unwrap_err();

@@ -1,6 +1,6 @@
 //! A server whose state is in a Redis: what there is to see of it, also when it goes away.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::redis_support::server::Server as Redis;
 use crate::support::{Folder, Server, eventually};
@@ -48,13 +48,9 @@ fn a_redis_is_seen_with_its_latency_its_end_and_its_return() {
     });
     let events = || get(&server, "/v1/events").json()["events"].clone();
     let breaker = |text: &str| {
-        let all = events();
-        let found = all
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|event| event["kind"] == "breaker" && event["text"].as_str().unwrap().contains(text));
-        found
+        let is_it =
+            |event: &Value| event["kind"] == "breaker" && event["text"].as_str().unwrap().contains(text);
+        events().as_array().unwrap().iter().any(is_it)
     };
     eventually("an event tells of it", || breaker("breaker opened: "));
     let view = get(&server, "/v1/keys/k?plan=open").json();

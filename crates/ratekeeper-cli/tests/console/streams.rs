@@ -16,9 +16,13 @@ struct Watcher {
 
 impl Watcher {
     fn open(server: &Server) -> Self {
+        Self::with(server, "")
+    }
+
+    fn with(server: &Server, fields: &str) -> Self {
         let address = server.address("http");
         let mut raw = Raw::connect(address);
-        raw.send(format!("GET /v1/stats/stream HTTP/1.1\r\nhost: {address}\r\n\r\n"));
+        raw.send(format!("GET /v1/stats/stream HTTP/1.1\r\nhost: {address}\r\n{fields}\r\n"));
         let mut watcher = Watcher { lines: BufReader::new(raw.0), status: 0 };
         watcher.status = watcher.line().split(' ').nth(1).unwrap().parse().unwrap();
         watcher
@@ -79,9 +83,17 @@ fn there_are_64_and_the_next_is_told_so() {
         ((503, "too_many_streams".to_owned()), Some("5"))
     );
     assert!(refused.body.contains("64 streams are open (limit 64)"), "{}", refused.body);
-    // All of them see the same second, and requests are answered meanwhile.
-    let times: Vec<_> = watchers.iter_mut().map(|watcher| watcher.message()["time"].clone()).collect();
-    assert!(times.iter().all(|time| time.is_u64()));
+    // All of them see the same second, in the very same message, and requests are answered meanwhile.
+    let time = |message: &Value| message["time"].as_u64().unwrap();
+    let mut messages: Vec<_> = watchers.iter_mut().map(Watcher::message).collect();
+    let latest = messages.iter().map(time).max().unwrap();
+    for (watcher, message) in watchers.iter_mut().zip(&mut messages) {
+        while time(message) < latest {
+            *message = watcher.message();
+        }
+    }
+    assert_eq!(time(&messages[0]), latest);
+    assert!(messages.iter().all(|message| *message == messages[0]), "not the same message");
     assert_eq!(server.ask("PING"), "+PONG");
     assert_eq!(open_streams(&server), 64);
     watchers.truncate(3);
@@ -156,4 +168,18 @@ fn only_an_administrator_sees_keys_in_it() {
             assert_eq!(watcher.message().to_string().contains("secret-user"), sees, "{token}");
         }
     }
+}
+
+#[test]
+fn a_stream_ends_when_the_token_is_exchanged_that_opened_it() {
+    let folder = Folder::new("stream-token");
+    let admin = folder.write("admin", "root-1\n");
+    let server = Server::with(&["--top-denied", "3", "--admin-token-file", &admin]);
+    let mut watcher = Watcher::with(&server, "authorization: Bearer root-1\r\n");
+    assert_eq!(watcher.message()["rights"]["admin"], true);
+    folder.write("admin", "root-2\n");
+    server.await_log("tokens: read again and exchanged");
+    eventually("the stream ends", || watcher.line().is_empty());
+    let again = Watcher::with(&server, "authorization: Bearer root-1\r\n");
+    assert_eq!(again.status, 401);
 }

@@ -40,7 +40,7 @@ fn a_token_is_exchanged_without_a_restart() {
         send(server.address("http"), "GET", "/v1/events", &[("authorization", "Bearer client-2")], None);
     let kinds: Vec<_> =
         events.json()["events"].as_array().unwrap().iter().map(|event| event["kind"].clone()).collect();
-    assert_eq!(kinds, ["start", "tokens", "tokens", "tokens"]);
+    assert_eq!(kinds, ["start", "admin", "tokens", "admin", "tokens", "tokens"]);
     for token in ["client-1", "client-2", "root-1", "root-2"] {
         assert!(!events.body.contains(token), "{}", events.body);
     }

@@ -15,12 +15,23 @@ use crate::web::send;
 pub(crate) const TRANSPORTS: [&str; 4] = ["resp", "http", "grpc", "msgpack"];
 pub(crate) const VERBS: [&str; 3] = ["refund", "debit", "reset"];
 
-/// Where the server can be reached from another machine, if this one has a network: an address that is not loopback.
-pub(crate) fn outward() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Nothing is sent: this asks the system which address it would send from.
-    socket.connect("192.0.2.1:9").ok()?;
-    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+/// Returns where the server can be reached from another machine: an address of this one that is not loopback. Who asks by
+/// it comes from elsewhere, as far as the server can tell.
+///
+/// # Panics
+///
+/// This machine has no such address. Then nothing about clients from elsewhere can be tested here, and that must be seen.
+pub(crate) fn outward() -> IpAddr {
+    // Nothing is sent: this asks the system which address it would send from. One network may be routed where others are not.
+    let found = ["192.0.2.1:9", "10.0.0.1:9", "172.16.0.1:9", "192.168.0.1:9"].into_iter().find_map(|to| {
+        let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+    });
+    found.expect(
+        "this machine has no address but loopback, so no client from elsewhere can be tested; give it one, such as by \
+         `ip addr add 10.0.0.2/24 dev lo`",
+    )
 }
 
 /// Flags of a server that listens everywhere.
@@ -98,7 +109,7 @@ pub(crate) fn call(
     }
     let request = request.body(()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let answered = runtime.block_on(tokio::time::timeout(DEADLINE, async {
+    let exchange = async {
         let socket = tokio::net::TcpStream::connect(address).await.unwrap();
         let (client, connection) = h2::client::handshake(socket).await.unwrap();
         tokio::spawn(connection);
@@ -110,8 +121,8 @@ pub(crate) fn call(
         }
         let trailers = body.trailers().await.unwrap().unwrap_or(head.headers);
         trailers.get("grpc-status").unwrap().to_str().unwrap().to_owned()
-    }));
-    let status = answered.unwrap();
+    };
+    let status = runtime.block_on(async { tokio::time::timeout(DEADLINE, exchange).await }).unwrap();
     if status == "0" { Ok(()) } else { Err(status) }
 }
 

@@ -89,6 +89,8 @@ fn answers_of_failure_modes_and_refused_connections_are_counted() {
         raw.ask(&format!("ACQUIRE k {plan}"));
     }
     raw.ask("THROTTLE k 1 1 60");
+    // Nothing is decided by a look.
+    raw.ask("PEEK k a");
     let metrics = get(&server, "/metrics").body;
     for line in [
         "plan=\"-\",mode=\"error\"} 1",

@@ -24,7 +24,8 @@ fn start(folder: &Folder, flags: &[&str]) -> Server {
         "a.yaml",
         "domain: edge\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 3}}\n",
     );
-    Server::with(&[&["--config", &file, "--rls", &rules], flags].concat())
+    // Kept, so that they can be forgotten by prefix.
+    Server::with(&[&["--config", &file, "--rls", &rules, "--keep-keys"], flags].concat())
 }
 
 #[test]

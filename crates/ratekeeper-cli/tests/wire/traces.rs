@@ -161,6 +161,8 @@ impl Collector {
     }
 }
 
+const JSON: &str = "content-type: application/json";
+
 fn field(flags: &str) -> String {
     format!("traceparent: 00-{TRACE}-{PARENT}-{flags}")
 }
@@ -171,12 +173,12 @@ fn a_request_over_http_belongs_to_the_trace_of_its_caller() {
     let (collector, config) = (Collector::start(200), folder.write("plans.toml", PLANS));
     let server = Server::with(&["--config", &config, "--otlp", &collector.url()]);
     let body = json!({ "key": "user:secret", "plan": "free" }).to_string();
-    let ask = |header: &str| curl(&server, "/v1/acquire", &["-H", header], Some(&body)).status;
+    let ask = |header: &str| curl(&server, "/v1/acquire", &["-H", header, "-H", JSON], Some(&body)).status;
     assert_eq!((ask(&field("01")), ask(&field("01"))), (200, 429));
     // Nobody records these: their callers do not, or do not say.
     assert_eq!((ask(&field("00")), ask("x: y"), ask("traceparent: mumble")), (429, 429, 429));
     let unknown = json!({ "key": "user:secret", "plan": "none" }).to_string();
-    assert_eq!(curl(&server, "/v1/acquire", &["-H", &field("01")], Some(&unknown)).status, 404);
+    assert_eq!(curl(&server, "/v1/acquire", &["-H", &field("01"), "-H", JSON], Some(&unknown)).status, 404);
     let spans = collector.spans(3);
     for span in &spans {
         assert_eq!((hex(&span.trace), hex(&span.parent)), (TRACE.to_owned(), PARENT.to_owned()));

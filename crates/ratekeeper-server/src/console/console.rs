@@ -2,22 +2,25 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::history::HistoryQuery;
-use super::sampled::{SampledState, millis};
+use super::sampled::{SampleTime, SampledState};
 use super::stats::{Stats, StatsAbout};
-use super::streams::{MOST_STREAMS, StatsStream, StatsStreams, StreamMessage};
+use super::streams::{StatsStream, StatsStreams};
 use crate::engine::Engine;
-use crate::watch::{EventKind, EventLevel};
+use crate::secret::TokenPass;
+use crate::watch::{EventKind, EventLevel, epoch_millis};
 
 /// For how long after a question somebody counts as watching, in milliseconds.
 const WATCHED: u64 = 5_000;
-/// So many of the keys that are denied most are followed whether somebody watches or not; for more of them, event loops
-/// would have to wait while all are copied.
-const FOLLOWED_ANYWAY: usize = 100;
+/// How old a count of live holds may be to be told: not quite the second in which the next message is due.
+const COUNTED_LATELY: Duration = Duration::from_millis(900);
+/// So many keys are looked at at a time: a remote store is asked many questions for each.
+const LOOKS_AT_ONCE: usize = 4;
 
 /// What the server calls itself, and how it was started.
 #[derive(Clone, Debug, Default)]
@@ -38,59 +41,64 @@ pub(crate) struct Console {
     streams: StatsStreams,
     /// When somebody last asked, in milliseconds since the epoch.
     asked_at: AtomicU64,
-    /// Readings so far.
-    readings: AtomicU64,
     /// Whose new keys were refused at the last reading.
     refusing: Mutex<Vec<&'static str>>,
     /// When the certificate expires that was in use at the last reading; 0 for none.
     certificate_expiry: AtomicI64,
+    /// When live holds were last counted, and how many there were.
+    held: Mutex<Option<(Instant, usize)>>,
+    /// Keys that are looked at at a time.
+    looks: Semaphore,
     /// Limits that are tried at a time.
-    trials: Semaphore,
+    trials: Arc<Semaphore>,
 }
 
 impl Console {
     /// Returns the console of an engine. Requests are recorded from now on.
     pub(crate) fn new(engine: Arc<Engine>, about: ConsoleAbout) -> Arc<Self> {
         engine.metrics().record_requests();
+        let now = SampleTime::now();
         let console = Console {
             engine,
             about,
-            started: millis(),
+            started: now.wall,
             state: Mutex::default(),
             streams: StatsStreams::default(),
             asked_at: AtomicU64::new(0),
-            readings: AtomicU64::new(0),
             refusing: Mutex::default(),
             certificate_expiry: AtomicI64::new(0),
-            trials: Semaphore::new(1),
+            held: Mutex::default(),
+            looks: Semaphore::new(LOOKS_AT_ONCE),
+            trials: Arc::new(Semaphore::new(1)),
         };
         // What is counted from now on is a difference.
-        console.lock().read(&console.engine, false, console.started);
+        console.lock().read(&console.engine, false, now);
         Arc::new(console)
     }
 
     /// Reads the counters, once a second, and tells those who watch.
     pub(super) fn read(&self) {
-        self.read_at(millis());
+        self.read_at(SampleTime::now());
     }
 
-    fn read_at(&self, now: u64) {
-        let number = self.readings.fetch_add(1, Ordering::Relaxed) + 1;
+    fn read_at(&self, now: SampleTime) {
         self.engine.metrics().tend_recorded();
         self.note_refusals();
         self.note_certificate();
-        let most = self.engine.metrics().most_denied();
-        let follows_top = most > 0 && (most <= FOLLOWED_ANYWAY || self.is_watched());
+        // Only for those who watch: all keys on the lists of all event loops are copied, and denials wait for that.
+        let follows_top = self.engine.metrics().most_denied() > 0 && self.is_watched();
+        // Before the lock, which others wait for.
+        let is_streamed = self.streams.open_count() > 0;
+        let holds = is_streamed.then(|| self.holds()).flatten();
         let mut state = self.lock();
         state.read(&self.engine, follows_top, now);
-        if self.streams.open_count() == 0 {
+        if !is_streamed {
             return;
         }
-        let holds = self.holds();
         let message = |is_admin| stream_message(&self.render(&state, is_admin, holds));
-        let message = StreamMessage { number, plain: message(false), admin: message(true) };
+        let (plain, admin) = (message(false), message(true));
         drop(state);
-        self.streams.send(message);
+        self.streams.send(plain, admin);
     }
 
     fn note_refusals(&self) {
@@ -128,47 +136,71 @@ impl Console {
     /// Returns true if somebody looks at present, or did a moment ago.
     pub(crate) fn is_watched(&self) -> bool {
         let asked = self.asked_at.load(Ordering::Relaxed);
-        self.streams.open_count() > 0 || millis().saturating_sub(asked) < WATCHED
+        self.streams.open_count() > 0 || epoch_millis().saturating_sub(asked) < WATCHED
     }
 
     /// Notes that somebody looks: a remote store is probed for them.
     pub(crate) fn note_asked(&self) {
-        self.asked_at.store(millis(), Ordering::Relaxed);
+        self.asked_at.store(epoch_millis(), Ordering::Relaxed);
     }
 
     /// Returns what the server does at present, as JSON. Keys are told to an administrator only.
     pub(crate) fn stats(&self, is_admin: bool) -> String {
         let holds = self.holds();
-        self.render(&self.lock(), is_admin, holds)
+        let mut state = self.lock();
+        // The first who looks sees who was denied most so far; how often in each second is known from then on.
+        if is_admin && state.top.is_empty() && self.engine.metrics().most_denied() > 0 {
+            state.top.look(self.engine.metrics().top_denied());
+        }
+        self.render(&state, is_admin, holds)
     }
 
-    /// Returns how many holds are live in the store in memory. Looks at each of them, so it is asked for those who watch only.
+    /// Returns how many holds are live in the store in memory. To count them looks at each, so that is done once a second at
+    /// most, whoever asks, and for those who watch only.
     fn holds(&self) -> Option<usize> {
-        self.engine.memory().map(|store| store.live_hold_count())
+        let store = self.engine.memory()?;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = held.filter(|(at, _)| at.elapsed() < COUNTED_LATELY);
+        let (at, count) = known.unwrap_or_else(|| (Instant::now(), store.live_hold_count()));
+        *held = Some((at, count));
+        Some(count)
     }
 
     /// Returns the answer to a query of the history, as JSON; an error is the name of a plan that has no history of its own.
     pub(crate) fn history(&self, query: &HistoryQuery) -> Result<String, String> {
-        self.lock().history(query)
+        // Copied first: the next reading does not wait until it is written.
+        let copy = self.lock().history(query)?;
+        Ok(copy.render(query))
     }
 
-    /// Opens a stream of what the server does; none if there are as many as there may be.
-    pub(crate) fn stream(&self, is_admin: bool, first: &str) -> Option<StatsStream> {
-        self.streams.open(is_admin, Bytes::from(format!("retry: 2000\n\nevent: stats\ndata: {first}\n\n")))
-    }
-
-    /// Waits until no other limit is tried; none if the server is gone.
+    /// Waits until few enough keys are looked at; none if the server is gone.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future gives up the place in line.
-    pub(crate) async fn trial_turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.trials.acquire().await.ok()
+    pub(crate) async fn look_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.looks.acquire().await.ok()
     }
 
-    /// Returns true if there are as many streams as there may be.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.streams.open_count() >= MOST_STREAMS
+    /// Opens a stream of what the server does; none if there are as many as there may be.
+    pub(crate) fn stream(&self, is_admin: bool, pass: TokenPass, first: &str) -> Option<StatsStream> {
+        let first = format!("retry: 2000\n\nevent: stats\ndata: {first}\n\n");
+        self.streams.open(is_admin, pass, Bytes::from(first))
+    }
+
+    /// Waits until no other limit is tried; none if the server is gone. What is returned belongs to the work, and not to whoever
+    /// waits for it: the work may go on for longer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in line.
+    pub(crate) async fn trial_turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.trials).acquire_owned().await.ok()
+    }
+
+    /// Returns true if there is no place for another stream, of an administrator or of somebody else.
+    pub(crate) fn is_crowded(&self, is_admin: bool) -> bool {
+        self.streams.is_crowded(is_admin)
     }
 
     fn render(&self, state: &SampledState, is_admin: bool, holds: Option<usize>) -> String {
@@ -194,11 +226,12 @@ fn stream_message(json: &str) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use ratekeeper::{MemoryStore, Plan, Registry};
+    use ratekeeper::{Key, MemoryStore, Plan, Registry};
     use serde_json::{Value, json};
 
     use super::*;
     use crate::request::RequestLimits;
+    use crate::secret::LiveTokens;
 
     fn console() -> Arc<Console> {
         let plans = Registry::new([Plan::with_shadow("free", ["2/h"], ["1/h"]).unwrap()]);
@@ -213,7 +246,11 @@ mod tests {
     #[test]
     fn what_is_decided_is_told_after_the_next_reading() {
         let console = console();
-        let read = |second: u64| console.read_at(console.started + second * 1_000);
+        let began = SampleTime::now();
+        let read = |second: u64| {
+            let since = second * 1_000;
+            console.read_at(SampleTime { wall: began.wall + since, steady: began.steady + since });
+        };
         read(1);
         for _ in 0..3 {
             console.engine.keeper().acquire("k", "free", 1).now().unwrap().unwrap();
@@ -233,10 +270,46 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_followed_while_somebody_looks() {
+        let plans = Registry::new([Plan::parse("free", "2/h").unwrap()]);
+        let engine = Engine::in_memory(MemoryStore::default(), plans, RequestLimits::default());
+        let engine = Arc::new(engine.top_denied(10));
+        let console = Console::new(Arc::clone(&engine), ConsoleAbout::default());
+        let counters = engine.metrics().transport("http");
+        let began = SampleTime::now();
+        let read = |second: u64| {
+            let since = second * 1_000;
+            console.read_at(SampleTime { wall: began.wall + since, steady: began.steady + since });
+        };
+        let deny = |times| {
+            for _ in 0..times {
+                let ruling = engine.keeper().acquire("k", "free", 3).now().unwrap().unwrap();
+                counters.took(Key::new("k").unwrap(), 3, &ruling, Instant::now());
+            }
+        };
+        deny(100);
+        read(1);
+        assert!(console.lock().top.is_empty(), "nobody looks");
+        let top = || {
+            let told: Value = serde_json::from_str(&console.stats(true)).unwrap();
+            (told["top_denied"][0]["denied"].clone(), told["top_denied"][0]["second"].clone())
+        };
+        assert_eq!(top(), (json!(100), json!(0)), "the first who looks sees it at once");
+        console.note_asked();
+        deny(3);
+        read(2);
+        assert_eq!(top(), (json!(103), json!(3)));
+        console.asked_at.store(0, Ordering::Relaxed);
+        deny(1_000);
+        read(3);
+        assert_eq!(top(), (json!(1_103), json!(0)), "not all of them in the second in which one looks again");
+    }
+
+    #[test]
     fn only_who_watches_costs_a_message() {
         let console = console();
         assert!(!console.is_watched());
-        let stream = console.stream(true, &console.stats(true)).unwrap();
+        let stream = console.stream(true, LiveTokens::default().pass(), &console.stats(true)).unwrap();
         assert!(console.is_watched() && told(&console)["streams"] == json!({ "open": 1, "most": 64 }));
         drop(stream);
         assert!(!console.is_watched());

@@ -11,7 +11,7 @@ const SECONDS: usize = 900;
 /// How many minutes are kept: a day.
 const MINUTES: usize = 1_440;
 /// Seconds of a minute.
-const MINUTE: usize = 60;
+pub(super) const MINUTE: usize = 60;
 
 /// How long one point is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,11 +58,20 @@ pub(super) struct History {
     pending_seconds: usize,
 }
 
+/// A copy of what a query asks for. To write it takes a while, and nobody is to wait for that.
+#[derive(Debug)]
+pub(super) struct HistoryCopy {
+    series: Series,
+    lanes: ToldLanes,
+    /// When the last point ended, in milliseconds since the epoch.
+    end: u64,
+}
+
 /// The names of the lanes that a history tells of.
 #[derive(Debug)]
-pub(super) struct ToldLanes<'a> {
+pub(super) struct ToldLanes {
     /// Plans by name, each with its lane.
-    pub(super) plans: Vec<(&'a str, usize)>,
+    pub(super) plans: Vec<(String, usize)>,
     /// The lane of all other plans, if that is told of.
     pub(super) others: Option<usize>,
     /// Transports, by lane; empty if they are not told of.
@@ -94,14 +103,17 @@ impl Resolution {
 }
 
 impl History {
-    /// Adds a second. `missed` seconds before it went by without a reading.
-    pub(super) fn push(&mut self, missed: usize, row: &SeriesRow) {
-        let gap = SeriesRow::default();
+    /// Adds what was counted in these seconds, at least one: as much to each. Before them, `gap` seconds went by without a
+    /// reading.
+    pub(super) fn push(&mut self, gap: usize, seconds: u64, row: &SeriesRow) {
         // More gaps than the longest ring has would say nothing more.
-        for _ in 0..missed.min(MINUTES * MINUTE) {
-            self.push_one(&gap);
+        for _ in 0..gap.min(MINUTES * MINUTE) {
+            self.push_one(&SeriesRow::default());
         }
-        self.push_one(row);
+        match seconds {
+            ..=1 => self.push_one(row),
+            _ => (0..seconds).for_each(|index| self.push_one(&row.part(index, seconds))),
+        }
     }
 
     fn push_one(&mut self, row: &SeriesRow) {
@@ -135,14 +147,23 @@ impl History {
         sum
     }
 
-    /// Writes the answer to a query, as JSON; `now` is when the last second ended, in milliseconds since the epoch.
-    pub(super) fn render(&self, query: &HistoryQuery, lanes: &ToldLanes<'_>, now: u64) -> String {
+    /// Returns a copy of what a query asks for; `now` is when the last second ended, in milliseconds since the epoch.
+    pub(super) fn copy_of(&self, query: &HistoryQuery, lanes: ToldLanes, now: u64) -> HistoryCopy {
         let (series, behind) = match query.resolution {
             Resolution::Second => (&self.seconds, 0),
             Resolution::Minute => (&self.minutes, self.pending_seconds),
         };
-        let last = query.last.unwrap_or(usize::MAX).min(series.len());
+        let plans: Vec<usize> = lanes.plans.iter().map(|(_, lane)| *lane).chain(lanes.others).collect();
         let end = now.saturating_sub(behind as u64 * 1_000);
+        HistoryCopy { series: series.copy_of(&plans, query.transports), lanes, end }
+    }
+}
+
+impl HistoryCopy {
+    /// Writes the answer to the query that it was copied for, as JSON.
+    pub(super) fn render(&self, query: &HistoryQuery) -> String {
+        let HistoryCopy { series, lanes, end } = self;
+        let last = query.last.unwrap_or(usize::MAX).min(series.len());
         let mut out = String::new();
         // Writing to a string cannot fail.
         let _ = write!(
@@ -243,15 +264,16 @@ mod tests {
     }
 
     fn rendered(history: &History, query: &HistoryQuery) -> Value {
-        let lanes = ToldLanes { plans: vec![("free", 1)], others: Some(0), transports: vec!["http"] };
-        serde_json::from_str(&history.render(query, &lanes, 1_000_000)).unwrap()
+        let plans = vec![("free".to_owned(), 1)];
+        let lanes = ToldLanes { plans, others: Some(0), transports: vec!["http"] };
+        serde_json::from_str(&history.copy_of(query, lanes, 1_000_000).render(query)).unwrap()
     }
 
     #[test]
     fn seconds_become_minutes_and_gaps_are_seen() {
         let mut history = History::default();
-        (0..60).for_each(|_| history.push(0, &row(2)));
-        history.push(2, &row(5));
+        (0..60).for_each(|_| history.push(0, 1, &row(2)));
+        history.push(2, 1, &row(5));
         let query = HistoryQuery { last: Some(4), transports: true, ..HistoryQuery::default() };
         let told = rendered(&history, &query);
         assert_eq!(told["allowed"], json!([2, null, null, 5]));
@@ -269,9 +291,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_late_is_spread_over_its_seconds() {
+        let mut history = History::default();
+        history.push(0, 3, &row(11));
+        let told = rendered(&history, &HistoryQuery { transports: true, ..HistoryQuery::default() });
+        assert_eq!((&told["allowed"], &told["keys"]), (&json!([4, 4, 3]), &json!([11, 11, 11])));
+        assert_eq!(told["plans"][0]["denied"], json!([1, 0, 0]));
+        assert_eq!(told["transports"][0]["connections"], json!([7, 7, 7]));
+    }
+
+    #[test]
     fn a_machine_that_slept_for_years_is_no_endless_loop() {
         let mut history = History::default();
-        history.push(usize::MAX, &row(1));
+        history.push(usize::MAX, 1, &row(1));
         assert_eq!((history.seconds.len(), history.minutes.len()), (SECONDS, MINUTES));
     }
 }

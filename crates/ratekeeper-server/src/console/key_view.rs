@@ -10,6 +10,7 @@ use ratekeeper::{Amounts, Decision, Key, MonotonicClock, Nanos, Plan, Quota, Rul
 use serde::Serialize;
 
 use crate::engine::Engine;
+use crate::watch::shown_key;
 
 /// The most plans that one look asks for: a remote store is asked for each.
 pub(crate) const MOST_LOOKED_AT: usize = 64;
@@ -91,9 +92,8 @@ pub(crate) async fn look_at_key(
     use ratekeeper::port::Plans;
     let (mut plans, mut left_out) = (Vec::new(), 0);
     if query.plans.is_empty() && query.quota.is_none() {
-        plans = engine.registry().all();
-        left_out = plans.len().saturating_sub(MOST_LOOKED_AT);
-        plans.truncate(MOST_LOOKED_AT);
+        plans = engine.registry().first(MOST_LOOKED_AT);
+        left_out = engine.registry().len().saturating_sub(plans.len());
     }
     for name in &query.plans {
         let unknown = || KeeperError::UnknownPlan { name: name.clone() };
@@ -103,7 +103,11 @@ pub(crate) async fn look_at_key(
     let mut looks = stream::iter(plans).map(|plan| look_at_plan(engine, key, plan)).buffered(AT_ONCE);
     let mut views = Vec::new();
     while let Some(looked) = looks.next().await {
-        let (plan, mut view) = looked?;
+        let (plan, mut view) = match looked {
+            // It went with a reload since the list was made: then there is nothing to tell of it.
+            Err(KeeperError::UnknownPlan { .. }) if query.plans.is_empty() => continue,
+            looked => looked?,
+        };
         view.holds = holds.as_deref().map(|holds| holds_under(holds, &plan));
         views.push(view);
     }
@@ -111,7 +115,7 @@ pub(crate) async fn look_at_key(
         Some(quota) => Some(look_at_quota(engine, key, quota).await?),
         None => None,
     };
-    let key = super::stats::shown(key.as_bytes());
+    let key = shown_key(key.as_bytes());
     Ok(KeyView { key, plans: views, quota, plans_left_out: left_out })
 }
 
@@ -122,31 +126,43 @@ async fn look_at_plan(
 ) -> Result<(Arc<Plan>, PlanView), KeeperError> {
     let name = plan.name().as_str().to_owned();
     // Nothing of every unit tells how much is left, and one of each how long that takes if nothing is.
-    let nothing = peek(engine, key, &plan, 0).await;
-    let now = match nothing {
-        Ok(now) => now,
-        Err(KeeperError::Amounts(error)) => {
+    let looked = async {
+        let now = peek(engine, key, &plan, 0).await?;
+        let one_more = match now.each().any(|(_, _, decision)| decision.remaining == 0) {
+            true => Some(peek(engine, key, &plan, 1).await?),
+            false => None,
+        };
+        Ok((now, one_more))
+    };
+    let (now, one_more) = match looked.await {
+        Ok(looked) => looked,
+        // What is wrong with one plan says nothing about the others.
+        Err(error @ (KeeperError::Amounts(_) | KeeperError::Store(_))) => {
             let view =
                 PlanView { plan: name, rules: Vec::new(), holds: None, error: Some(error.to_string()) };
             return Ok((plan, view));
         }
         Err(error) => return Err(error),
     };
-    let one_more = match now.each().any(|(_, _, decision)| decision.remaining == 0) {
-        true => Some(peek(engine, key, &plan, 1).await?),
-        false => None,
-    };
     let mut rules: Vec<RuleView> = now.each().map(|(_, rule, decision)| view_of(rule, decision)).collect();
     if let Some(one_more) = &one_more {
-        for (view, (_, _, decision)) in rules.iter_mut().zip(one_more.each()) {
-            view.tell_wait(decision);
-        }
+        tell_waits(&mut rules, one_more);
     }
     // A store that failed tells of no rule; what the failure mode answers is true of all of them.
     if rules.is_empty() {
         rules = plan.rules().iter().map(|rule| view_of(rule, now.decision())).collect();
     }
     Ok((Arc::clone(&plan), PlanView { plan: name, rules, holds: None, error: None }))
+}
+
+/// Tells each rule how long one more would have to wait. By name: a reload in between may have changed the rules.
+fn tell_waits(rules: &mut [RuleView], one_more: &Ruling) {
+    for (_, rule, decision) in one_more.each() {
+        let is_same = |view: &&mut RuleView| view.rule.as_deref() == Some(rule.name().as_str());
+        if let Some(view) = rules.iter_mut().find(is_same) {
+            view.tell_wait(decision);
+        }
+    }
 }
 
 async fn peek(engine: &Engine, key: Key<'_>, plan: &Plan, amount: u64) -> Result<Ruling, KeeperError> {
@@ -222,11 +238,45 @@ fn holds_under(holds: &[ListedHold], plan: &Plan) -> Vec<HoldView> {
 
 #[cfg(test)]
 mod tests {
-    use ratekeeper::{MemoryStore, Registry};
+    use ratekeeper::port::{Answer, Grant, Request, Store};
+    use ratekeeper::{Charged, Cost, FailureMode, MemoryStore, Registry, StoreError, StoreErrorKind};
     use serde_json::{Value, json};
 
     use super::*;
     use crate::request::RequestLimits;
+
+    /// A store that nobody reaches, and that takes all plans along when it is looked at.
+    #[derive(Debug)]
+    struct LostStore(Option<Registry>);
+
+    impl LostStore {
+        fn fail<'a, T>() -> Answer<'a, T> {
+            Answer::ready(Err(StoreError::new(StoreErrorKind::Timeout, "lost")))
+        }
+    }
+
+    impl Store for LostStore {
+        fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
+            Self::fail()
+        }
+
+        fn acquire_up_to<'a>(&'a self, _: Request<'a>, _: Cost) -> Answer<'a, Grant> {
+            Self::fail()
+        }
+
+        fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
+            self.0.iter().for_each(|plans| plans.replace([]));
+            Self::fail()
+        }
+
+        fn refund<'a>(&'a self, _: Request<'a>, _: Charged) -> Answer<'a, Decision> {
+            Self::fail()
+        }
+
+        fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, u64> {
+            Self::fail()
+        }
+    }
 
     fn engine() -> Engine {
         let plans = [
@@ -291,6 +341,45 @@ mod tests {
             view["plans"][0]["rules"].as_array().unwrap().iter().map(|rule| rule["level"].clone()).collect();
         assert_eq!(levels, [json!(58), json!(1)]);
         assert!(look(&engine, "other", &named("llm"))["plans"][0]["holds"].as_array().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_reload_in_between_gives_no_rule_the_wait_of_another() {
+        let engine = engine();
+        for _ in 0..3 {
+            engine.keeper().acquire("k", "free", 1).now().unwrap().unwrap();
+        }
+        let peek = || engine.keeper().peek_each("k", "free", 1).now().unwrap().unwrap();
+        let mut rules: Vec<RuleView> =
+            peek().each().map(|(_, rule, decision)| view_of(rule, decision)).collect();
+        rules.iter_mut().for_each(|rule| rule.retry_after_ms = 0);
+        // The rule that binds comes last now, and the day is new.
+        engine.registry().replace([Plan::parse("free", "1000/day; 3/h").unwrap()]);
+        tell_waits(&mut rules, &peek());
+        let waits: Vec<_> =
+            rules.iter().map(|view| (view.rule.as_deref(), view.retry_after_ms > 0)).collect();
+        assert_eq!(waits[..2], [(Some("per-h"), true), (Some("per-day"), false)], "{waits:?}");
+    }
+
+    #[test]
+    fn a_store_that_fails_is_told_under_its_plan_and_the_others_are_looked_at() {
+        let plan = |name, mode| Plan::parse(name, "3/h").unwrap().on_store_error(mode);
+        let plans = Registry::new([plan("loud", FailureMode::Error), plan("open", FailureMode::Open)]);
+        let engine = Engine::over(Arc::new(LostStore(None)), plans, RequestLimits::default());
+        let view = look(&engine, "k", &KeyQuery::default());
+        assert!(view["plans"][0]["error"].as_str().is_some_and(|error| !error.is_empty()), "{view}");
+        assert_eq!(view["plans"][1]["rules"][0]["reason"], "fail_open", "{view}");
+    }
+
+    #[test]
+    fn a_plan_that_goes_during_a_look_is_left_out() {
+        let plan = |name| Plan::parse(name, "3/h").unwrap().on_store_error(FailureMode::Error);
+        let plans = Registry::new([plan("one"), plan("two")]);
+        let store = LostStore(Some(plans.clone()));
+        let view =
+            look(&Engine::over(Arc::new(store), plans, RequestLimits::default()), "k", &KeyQuery::default());
+        let told = view["plans"].as_array().unwrap();
+        assert_eq!((told.len(), &told[0]["plan"]), (1, &json!("one")), "{view}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::watch::{RuleReading, TimesReading};
+use crate::watch::{RuleReading, TimesReading, part_of};
 
 /// Answers, by what they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -37,6 +37,20 @@ impl TrafficCounts {
         }
     }
 
+    /// Returns one of `of` parts that add up to this.
+    fn part(&self, index: u64, of: u64) -> Self {
+        let part = |count| part_of(count, index, of);
+        TrafficCounts {
+            allowed: part(self.allowed),
+            denied: part(self.denied),
+            would_deny: part(self.would_deny),
+            failed_open: part(self.failed_open),
+            failed_closed: part(self.failed_closed),
+            errors: part(self.errors),
+            store_errors: part(self.store_errors),
+        }
+    }
+
     /// Adds other counts to these.
     pub(super) fn add(&mut self, other: &Self) {
         self.allowed += other.allowed;
@@ -63,6 +77,12 @@ pub(super) struct ServerPoint {
 }
 
 impl ServerPoint {
+    /// Returns one of `of` parts that add up to this.
+    pub(super) fn part(&self, index: u64, of: u64) -> Self {
+        let (traffic, times) = (self.traffic.part(index, of), self.times.part(index, of));
+        ServerPoint { traffic, times, ..*self }
+    }
+
     /// Adds a later point to this one.
     pub(super) fn add(&mut self, later: &Self) {
         self.traffic.add(&later.traffic);
@@ -112,6 +132,9 @@ pub(super) struct TransportPoint {
 pub(super) trait LanePoint: Copy + Default {
     /// Adds a later point to this one.
     fn merge(&mut self, later: &Self);
+
+    /// Returns one of `of` parts that add up to this.
+    fn part(&self, index: u64, of: u64) -> Self;
 }
 
 impl LanePoint for PlanPoint {
@@ -119,6 +142,15 @@ impl LanePoint for PlanPoint {
         self.allowed = self.allowed.saturating_add(later.allowed);
         self.denied = self.denied.saturating_add(later.denied);
         self.would_deny = self.would_deny.saturating_add(later.would_deny);
+    }
+
+    fn part(&self, index: u64, of: u64) -> Self {
+        let part = |count: u32| narrow(part_of(count.into(), index, of));
+        PlanPoint {
+            allowed: part(self.allowed),
+            denied: part(self.denied),
+            would_deny: part(self.would_deny),
+        }
     }
 }
 
@@ -129,6 +161,17 @@ impl LanePoint for TransportPoint {
         self.errors = self.errors.saturating_add(later.errors);
         self.refused = self.refused.saturating_add(later.refused);
         self.connections = later.connections;
+    }
+
+    fn part(&self, index: u64, of: u64) -> Self {
+        let part = |count: u32| narrow(part_of(count.into(), index, of));
+        TransportPoint {
+            allowed: part(self.allowed),
+            denied: part(self.denied),
+            errors: part(self.errors),
+            refused: part(self.refused),
+            ..*self
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The thread that reads the counters once a second.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -35,7 +36,13 @@ impl Sampler {
                 if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                console.read();
+                // What is missed is seen: the history has a gap, or if it goes on, `time` of the answers stands still. The
+                // thread must not be gone without a word.
+                if catch_unwind(AssertUnwindSafe(|| console.read())).is_err() {
+                    tracing::error!(
+                        "console: a reading of the counters failed; this is a mistake of this server"
+                    );
+                }
                 // What was slept through is not made up for: the history has a gap there.
                 while due <= Instant::now() {
                     due += SECOND;

@@ -17,7 +17,7 @@ pub(super) struct Series {
 }
 
 /// The points of one plan or transport. Empty before its first use.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Lane<P>(Vec<P>);
 
 impl<P: LanePoint> Lane<P> {
@@ -45,6 +45,15 @@ pub(super) struct SeriesRow {
 }
 
 impl SeriesRow {
+    /// Returns one of `of` parts that add up to this.
+    pub(super) fn part(&self, index: u64, of: u64) -> Self {
+        SeriesRow {
+            server: self.server.map(|point| point.part(index, of)),
+            plans: self.plans.iter().map(|point| point.part(index, of)).collect(),
+            transports: self.transports.iter().map(|point| point.part(index, of)).collect(),
+        }
+    }
+
     /// Adds a later row to this one.
     pub(super) fn add(&mut self, later: &SeriesRow) {
         match (&mut self.server, &later.server) {
@@ -79,6 +88,20 @@ impl Series {
         write(&mut self.transports, self.capacity, at, &row.transports);
         self.next = (at + 1) % self.capacity;
         self.len = (self.len + 1).min(self.capacity);
+    }
+
+    /// Returns a copy that has the lanes of these plans, and those of transports if they are wanted; the other lanes are empty.
+    pub(super) fn copy_of(&self, plans: &[usize], with_transports: bool) -> Self {
+        let copied = |(index, lane): (usize, &Lane<PlanPoint>)| match plans.contains(&index) {
+            true => lane.clone(),
+            false => Lane::default(),
+        };
+        Series {
+            server: self.server.clone(),
+            plans: self.plans.iter().enumerate().map(copied).collect(),
+            transports: if with_transports { self.transports.clone() } else { Vec::new() },
+            ..*self
+        }
     }
 
     /// Forgets what a plan's lane holds: another plan gets it.

@@ -3,6 +3,7 @@
 use ratekeeper::store::BreakerState;
 use serde::Serialize;
 
+use super::history::MINUTE;
 use super::percentile::percentile;
 use super::points::{PlanPoint, ServerPoint, TrafficCounts};
 use super::sampled::SampledState;
@@ -10,10 +11,8 @@ use super::streams::MOST_STREAMS;
 use super::top_keys::ShownKey;
 use super::tracked_plans::OTHER;
 use crate::engine::Engine;
-use crate::watch::{ProbeReading, RefusedKeys, RuleReading};
+use crate::watch::{ProbeReading, RefusedKeys, RuleReading, shown_key};
 
-/// Seconds of what is called a minute.
-const MINUTE: usize = 60;
 /// How old a probe of the store may be to be told.
 const FRESH_PROBE: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -311,38 +310,10 @@ fn transports(state: &SampledState) -> Vec<TransportStats> {
 
 fn top_key(ShownKey { key, recent }: ShownKey) -> TopKey {
     TopKey {
-        key: shown(&key.key),
+        key: shown_key(&key.key),
         plan: key.plan.map(|plan| plan.as_str().to_owned()),
         denied: key.count,
         second: recent.last().copied().unwrap_or(0),
         recent,
-    }
-}
-
-/// Returns a key as text: bytes that are none are shown as `\xff`, and a backslash as two, so that no two keys look the same.
-pub(super) fn shown(key: &[u8]) -> String {
-    let mut shown = String::with_capacity(key.len());
-    for chunk in key.utf8_chunks() {
-        shown.push_str(&chunk.valid().replace('\\', "\\\\"));
-        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_keys_look_the_same() {
-        for (key, expected) in [
-            (&b"user:42"[..], "user:42"),
-            (b"<script>", "<script>"),
-            (b"a\xffb", r"a\xffb"),
-            (br"a\xffb", r"a\\xffb"),
-            ("né".as_bytes(), "né"),
-        ] {
-            assert_eq!(shown(key), expected);
-        }
     }
 }

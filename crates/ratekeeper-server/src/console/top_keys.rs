@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::history::MINUTE;
 use crate::watch::DeniedKey;
 
 /// How many keys are shown.
@@ -9,7 +10,7 @@ const SHOWN: usize = 10;
 /// How many keys are followed, so that those who are shown are the right ones.
 const FOLLOWED: usize = 64;
 /// How many seconds are remembered of each.
-const SECONDS: usize = 60;
+const SECONDS: usize = MINUTE;
 
 /// The keys that are followed.
 #[derive(Debug, Default)]
@@ -36,10 +37,10 @@ impl TopKeys {
     pub(super) fn look(&mut self, top: Vec<DeniedKey>) {
         let mut followed = std::mem::take(&mut self.0);
         for key in top.into_iter().take(FOLLOWED) {
-            let (name, count) = (key.key.clone(), key.count);
+            let (name, surely) = (key.key.clone(), key.surely);
             let before = followed.remove(&name);
-            // What a key inherited when it came onto the list was denied to another.
-            let denied = before.as_ref().map_or(0, |before| count.saturating_sub(before.key.count));
+            // What a key inherited when it came onto the list of an event loop was denied to another.
+            let denied = before.as_ref().map_or(0, |before| surely.saturating_sub(before.key.surely));
             let mut recent = before.map(|before| before.recent).unwrap_or_default();
             if recent.len() >= SECONDS {
                 recent.pop_front();
@@ -47,6 +48,16 @@ impl TopKeys {
             recent.push_back(denied);
             self.0.insert(name, FollowedKey { key, recent });
         }
+    }
+
+    /// Forgets all keys, while nobody looks: what is denied until the next look is not of one second.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns true if no key is followed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Returns the keys that were denied most in the last minute, and then since the start.
@@ -74,7 +85,23 @@ mod tests {
     use super::*;
 
     fn denied(key: &str, count: u64) -> DeniedKey {
-        DeniedKey { key: key.as_bytes().into(), count, plan: None }
+        DeniedKey { key: key.as_bytes().into(), count, surely: count, plan: None }
+    }
+
+    #[test]
+    fn what_was_denied_to_others_or_while_nobody_looked_is_not_of_this_second() {
+        let mut top = TopKeys::default();
+        let second = |top: &TopKeys| top.shown()[0].recent[SECONDS - 1];
+        top.look(vec![denied("k", 10)]);
+        top.look(vec![denied("k", 12)]);
+        assert_eq!(second(&top), 2);
+        // It comes onto the list of another event loop, where the least has 5,000.
+        top.look(vec![DeniedKey { count: 5_013, ..denied("k", 13) }]);
+        assert_eq!((second(&top), top.shown()[0].key.count), (1, 5_013));
+        top.clear();
+        assert!(top.is_empty());
+        top.look(vec![denied("k", 864_000)]);
+        assert_eq!(second(&top), 0);
     }
 
     #[test]

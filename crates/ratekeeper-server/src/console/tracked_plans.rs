@@ -9,6 +9,8 @@ use crate::watch::RuleReading;
 
 /// The most plans with a lane of their own.
 pub(super) const MOST_PLANS: usize = 64;
+/// A plan that is in no registry, and of which nothing was counted in so many looks, is gone: a minute.
+const GONE_AFTER: u32 = 60;
 /// The lane of all others.
 pub(super) const OTHER: usize = 0;
 
@@ -18,6 +20,11 @@ pub(super) struct TrackedPlans {
     lanes: HashMap<Name, usize>,
     /// By lane; the first is that of all others.
     seen: Vec<RuleReading>,
+    /// By lane: for how many looks nothing was counted.
+    idle: Vec<u32>,
+    /// Plans without a lane that are in no registry, and what was counted of them when it last mattered: that of Envoy's
+    /// rules is such a plan while it is asked for, and one that was removed is not.
+    strangers: HashMap<Name, RuleReading>,
 }
 
 /// What a look at the counters of plans has found.
@@ -31,7 +38,12 @@ pub(super) struct PlanLook {
 
 impl Default for TrackedPlans {
     fn default() -> Self {
-        TrackedPlans { lanes: HashMap::new(), seen: vec![RuleReading::default()] }
+        TrackedPlans {
+            lanes: HashMap::new(),
+            seen: vec![RuleReading::default()],
+            idle: vec![0],
+            strangers: HashMap::new(),
+        }
     }
 }
 
@@ -53,8 +65,7 @@ impl TrackedPlans {
         let mut sums = vec![RuleReading::default(); self.seen.len()];
         let mut others: HashMap<Name, RuleReading> = HashMap::new();
         // Not if nobody can get one: there may be ten thousand others, every second.
-        let can_give = self.lanes.len() < MOST_PLANS
-            || self.lanes.keys().any(|name| registered.binary_search(name).is_err());
+        let can_give = self.lanes.len() < MOST_PLANS || self.gone(registered).is_some();
         each(&mut |name, reading| {
             let lane = self.lanes.get(name).copied().unwrap_or(OTHER);
             sums[lane] += reading;
@@ -63,11 +74,22 @@ impl TrackedPlans {
                 *others.entry(name.clone()).or_default() += reading;
             }
         });
-        let points =
+        let points: Vec<PlanPoint> =
             self.seen.iter().zip(&sums).map(|(before, now)| PlanPoint::between(before, now)).collect();
+        for (idle, point) in self.idle.iter_mut().zip(&points) {
+            *idle = if *point == PlanPoint::default() { idle.saturating_add(1) } else { 0 };
+        }
         self.seen = sums;
         let cleared = self.give_lanes(registered, others);
         PlanLook { points, cleared }
+    }
+
+    /// Returns a plan that is gone, and its lane. Names are sorted, as a registry lists them.
+    fn gone(&self, registered: &[Name]) -> Option<(&Name, usize)> {
+        let is_gone = |(name, lane): &(&Name, usize)| {
+            self.idle[*lane] >= GONE_AFTER && registered.binary_search(name).is_err()
+        };
+        self.lanes().find(is_gone)
     }
 
     /// Gives lanes to plans that were counted among the others, those with most decisions first.
@@ -81,21 +103,25 @@ impl TrackedPlans {
             let decided = |reading: &RuleReading| reading.allowed + reading.denied;
             decided(others).cmp(&decided(ones)).then_with(|| one.cmp(other))
         });
+        let is_registered = |name: &Name| registered.binary_search(name).is_ok();
+        let before = std::mem::take(&mut self.strangers);
+        self.strangers = others.iter().filter(|(name, _)| !is_registered(name)).cloned().collect();
         for (name, reading) in others {
             if self.give_free_lane(&name, reading) {
                 continue;
             }
-            // A plan that is gone leaves its lane to one that is not. Names are sorted, as a registry lists them.
-            let is_registered = |name: &Name| registered.binary_search(name).is_ok();
-            let gone = self.lanes.iter().find(|(known, _)| !is_registered(known));
-            let Some((old, lane)) = gone.map(|(old, lane)| (old.clone(), *lane)) else { break };
-            if !is_registered(&name) {
+            // A plan that is gone leaves its lane to one that is not.
+            let gone = self.gone(registered).map(|(old, lane)| (old.clone(), lane));
+            let Some((old, lane)) = gone else { break };
+            let is_asked_for = is_registered(&name) || before.get(&name).is_some_and(|was| *was != reading);
+            if !is_asked_for {
                 continue;
             }
             self.lanes.remove(&old);
             let was = std::mem::take(&mut self.seen[lane]);
             self.seen[OTHER] += was;
             self.lanes.insert(name, lane);
+            self.idle[lane] = 0;
             self.move_to(lane, reading);
             cleared.push(lane);
         }
@@ -114,6 +140,7 @@ impl TrackedPlans {
         let lane = self.seen.len();
         self.lanes.insert(name.clone(), lane);
         self.seen.push(RuleReading::default());
+        self.idle.push(0);
         self.move_to(lane, counted);
         true
     }
@@ -204,10 +231,41 @@ mod tests {
         look(&mut tracked, &plans, &[(0, 3)]);
         // The first is removed, and another comes.
         let plans: Vec<Name> = (1..=MOST_PLANS).map(name).collect();
+        for _ in 1..GONE_AFTER {
+            let waits = look(&mut tracked, &plans, &[(0, 3)]);
+            assert!(waits.cleared.is_empty() && tracked.lane(name(0).as_str()).is_some());
+        }
+        look(&mut tracked, &plans, &[(0, 3)]);
         let first = look(&mut tracked, &plans, &[(0, 3), (MOST_PLANS, 4)]);
         assert_eq!((first.points[OTHER].allowed, first.cleared.len()), (4, 1));
         assert!(tracked.lane(name(0).as_str()).is_none());
         let second = look(&mut tracked, &plans, &[(0, 3), (MOST_PLANS, 9)]);
         assert_eq!((counted(&tracked, &second, MOST_PLANS), second.points[OTHER].allowed), (5, 0));
+    }
+
+    #[test]
+    fn a_plan_of_no_registry_keeps_its_lane_while_it_is_asked_for_and_gets_one_again() {
+        let (mut tracked, rls) = (TrackedPlans::default(), 20_000);
+        look(&mut tracked, &[], &[(rls, 1)]);
+        assert!(tracked.lane(name(rls).as_str()).is_some());
+        // Many plans come by a reload, and all of them are asked for.
+        let plans = names(100);
+        let busy: Vec<_> = (0..100).map(|plan| (plan, 1)).collect();
+        for second in 0..u64::from(2 * GONE_AFTER) {
+            look(&mut tracked, &plans, &[&busy[..], &[(rls, second)]].concat());
+        }
+        assert!(tracked.lane(name(rls).as_str()).is_some(), "it is asked for");
+        let last = u64::from(2 * GONE_AFTER);
+        (0..GONE_AFTER + 2)
+            .for_each(|_| drop(look(&mut tracked, &plans, &[&busy[..], &[(rls, last)]].concat())));
+        assert!(tracked.lane(name(rls).as_str()).is_none(), "nobody has asked for a minute");
+        assert_eq!(tracked.lanes().count(), MOST_PLANS);
+        // One of the others is removed, and then it is asked for again.
+        let gone = (0..100).find(|plan| tracked.lane(name(*plan).as_str()).is_some()).unwrap();
+        let plans: Vec<Name> = (0..64).filter(|plan| *plan != gone).map(name).collect();
+        for second in 0..=u64::from(GONE_AFTER) + 2 {
+            look(&mut tracked, &plans, &[&busy[..64], &[(rls, last + second)]].concat());
+        }
+        assert!(tracked.lane(name(rls).as_str()).is_some());
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ratekeeper::port::{Clock, Request, Store};
 use ratekeeper::{Cost, Key, MemoryStore, Plan, Reason, Rules, Timestamp};
@@ -20,8 +21,13 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 const STEP: u32 = 10;
 /// Ticks of one step.
 const STEP_TICKS: u32 = STEP * 1_000 / 100;
-/// Requests of one entry that are decided one by one; of more, as many are allowed as their cost together pays for.
+/// Requests of one entry that are decided one by one if they cost more than one each; of more, as many are allowed as their
+/// cost together pays for.
 const ONE_BY_ONE: u32 = 256;
+/// The longest that a trial takes.
+const LONGEST: Duration = Duration::from_secs(5);
+/// After so many entries it is looked whether somebody still waits for the answer.
+const LOOK_EVERY: usize = 64;
 
 /// What a limit would have denied.
 #[derive(Debug, Serialize)]
@@ -55,6 +61,8 @@ pub(crate) enum TrialError {
     Limit(String),
     /// There is no plan of that name.
     UnknownPlan,
+    /// Nobody waits for the answer any more.
+    GivenUp,
 }
 
 impl fmt::Display for TrialError {
@@ -62,6 +70,7 @@ impl fmt::Display for TrialError {
         match self {
             TrialError::Limit(problem) => write!(f, "limit: {problem}"),
             TrialError::UnknownPlan => f.write_str("plan: there is no plan of that name"),
+            TrialError::GivenUp => f.write_str("nobody waits for the answer any more"),
         }
     }
 }
@@ -84,12 +93,18 @@ impl Clock for RecordClock {
 }
 
 /// Tries a limit on what was recorded of the last 15 minutes, or on what of it was asked under this plan. Takes as long as
-/// tens of thousands of decisions.
+/// tens of thousands of decisions, and where requests cost more than one each, as long as millions of them; but no longer than
+/// some seconds, and not after `is_given_up` returns true.
 ///
 /// # Errors
 ///
-/// The limit cannot be tried, or there is no such plan.
-pub(crate) fn try_limit(engine: &Engine, limit: &str, plan: Option<&str>) -> Result<TrialReport, TrialError> {
+/// The limit cannot be tried, there is no such plan, or it was given up.
+pub(crate) fn try_limit(
+    engine: &Engine,
+    limit: &str,
+    plan: Option<&str>,
+    is_given_up: impl Fn() -> bool,
+) -> Result<TrialReport, TrialError> {
     use ratekeeper::port::Plans;
     let tried = parse(limit)?;
     // Rules of a file for Envoy are asked for under a plan that no registry has.
@@ -101,7 +116,17 @@ pub(crate) fn try_limit(engine: &Engine, limit: &str, plan: Option<&str>) -> Res
     let clock = Arc::new(RecordClock::default());
     let store = MemoryStore::builder().max_bytes(MOST_BYTES).clock(Arc::clone(&clock)).build();
     let (mut keys, mut denied_keys) = (HashSet::new(), HashSet::new());
-    for entry in &window.entries {
+    let ends = Instant::now() + LONGEST;
+    for (number, entry) in window.entries.iter().enumerate() {
+        if number % LOOK_EVERY == 0 {
+            if is_given_up() {
+                return Err(TrialError::GivenUp);
+            }
+            if Instant::now() >= ends {
+                let problem = format!("`{limit}`; it takes more than {LONGEST:?} to try; use fewer rules");
+                return Err(TrialError::Limit(problem));
+            }
+        }
         clock.set(window.millis(entry.tick));
         let denied = u64::from(denied(&store, &tried, entry)?);
         keys.insert(entry.key);
@@ -116,7 +141,7 @@ pub(crate) fn try_limit(engine: &Engine, limit: &str, plan: Option<&str>) -> Res
 
 impl TrialReport {
     fn of(limit: &str, plan: Option<&str>, window: &RecordedWindow) -> Self {
-        let steps = ((window.until - window.from) / STEP_TICKS + 1) as usize;
+        let steps = (window.until.saturating_sub(window.from) / STEP_TICKS + 1) as usize;
         TrialReport {
             limit: limit.to_owned(),
             plan: plan.map(str::to_owned),
@@ -136,7 +161,7 @@ impl TrialReport {
     }
 
     fn add(&mut self, entry: &RecordedRequests, from: u32, denied: u64) {
-        let step = ((entry.tick - from) / STEP_TICKS) as usize;
+        let step = (entry.tick.saturating_sub(from) / STEP_TICKS) as usize;
         let (asked, was) = (u64::from(entry.asked), u64::from(entry.denied));
         self.requests += asked;
         self.denied += denied;
@@ -164,33 +189,37 @@ fn parse(limit: &str) -> Result<Plan, TrialError> {
     Ok(plan)
 }
 
-/// Returns how many of these requests the limit denies.
+/// Returns how many of these requests the limit denies. All of them come at one instant, so those after one that is denied
+/// are denied, too.
 fn denied(store: &MemoryStore, limit: &Plan, entry: &RecordedRequests) -> Result<u32, TrialError> {
     let bytes = entry.key.to_be_bytes();
     let Ok(key) = Key::new(&bytes) else { return Ok(0) };
     let each = (entry.cost / u64::from(entry.asked.max(1))).max(u64::from(entry.cost > 0));
     let ask = |cost| Request::new(key, Rules::Plan(limit), Cost::new(cost));
     let failed = || TrialError::Limit("it takes too much memory to try".to_owned());
-    if entry.asked > ONE_BY_ONE {
+    // Of a cost of one, what is granted together is what is granted one by one.
+    if each == 1 || entry.asked > ONE_BY_ONE {
         let whole = each.saturating_mul(entry.asked.into());
         let granted = store
             .acquire_up_to(ask(each), Cost::new(whole))
             .now()
             .ok()
             .and_then(Result::ok)
+            .filter(|granted| granted.decision.reason != Reason::StoreFull)
             .ok_or_else(failed)?;
         let allowed = granted.granted.get().checked_div(each).unwrap_or(entry.asked.into());
         return Ok(entry.asked - u32::try_from(allowed).unwrap_or(entry.asked).min(entry.asked));
     }
-    let mut denied = 0;
-    for _ in 0..entry.asked {
+    for allowed in 0..entry.asked {
         let decision = store.acquire(ask(each)).now().ok().and_then(Result::ok).ok_or_else(failed)?;
         if decision.reason == Reason::StoreFull {
             return Err(failed());
         }
-        denied += u32::from(!decision.allowed);
+        if !decision.allowed {
+            return Ok(entry.asked - allowed);
+        }
     }
-    Ok(denied)
+    Ok(0)
 }
 
 #[cfg(test)]
@@ -207,13 +236,21 @@ mod tests {
         engine
     }
 
+    fn tried(engine: &Engine, limit: &str, plan: Option<&str>) -> Result<TrialReport, TrialError> {
+        try_limit(engine, limit, plan, || false)
+    }
+
     fn ask(engine: &Engine, key: &str, times: usize) {
+        ask_cost(engine, key, times, 1);
+    }
+
+    fn ask_cost(engine: &Engine, key: &str, times: usize, cost: u64) {
         let counters = engine.metrics().transport("http");
         for _ in 0..times {
             let began = std::time::Instant::now();
             let key = Key::new(key).unwrap();
             let ruling = engine.keeper().acquire(key, "free", 1).now().unwrap().unwrap();
-            counters.took(key, 1, &ruling, began);
+            counters.took(key, cost, &ruling, began);
         }
         // What may still grow is not handed in: the tick must be over.
         let recorded =
@@ -227,14 +264,14 @@ mod tests {
     fn what_a_limit_would_have_denied() {
         let engine = engine();
         ask(&engine, "greedy", 50);
-        let report = try_limit(&engine, "5/h", None).unwrap();
+        let report = tried(&engine, "5/h", None).unwrap();
         assert_eq!((report.requests, report.denied, report.was_denied), (50, 45, 0));
         assert_eq!((report.keys, report.keys_denied, report.sampled.keys_one_in), (1, 1, 1));
         assert_eq!(report.asked.iter().sum::<u64>(), 50);
         assert_eq!(report.would_deny.iter().sum::<u64>(), 45);
-        let many = try_limit(&engine, "1000/h; 20/m fixed", Some("free")).unwrap();
+        let many = tried(&engine, "1000/h; 20/m fixed", Some("free")).unwrap();
         assert_eq!(many.denied, 30);
-        let wide = try_limit(&engine, "1000000/s", None).unwrap();
+        let wide = tried(&engine, "1000000/s", None).unwrap();
         assert_eq!((wide.denied, wide.keys_denied), (0, 0));
     }
 
@@ -242,8 +279,46 @@ mod tests {
     fn many_requests_of_one_tick_are_decided_together() {
         let engine = engine();
         ask(&engine, "hot", 1_000);
-        let report = try_limit(&engine, "100/h burst 700", None).unwrap();
+        let report = tried(&engine, "100/h burst 700", None).unwrap();
         assert_eq!((report.requests, report.denied), (1_000, 300));
+    }
+
+    #[test]
+    fn requests_of_a_cost_are_decided_one_by_one() {
+        let engine = engine();
+        ask_cost(&engine, "dear", 10, 4);
+        let report = tried(&engine, "10/h", None).unwrap();
+        assert_eq!(
+            (report.requests, report.denied),
+            (10, 8),
+            "two of four fit into ten, and the rest is no third"
+        );
+    }
+
+    #[test]
+    fn what_takes_too_much_memory_is_told_and_not_counted_as_denied() {
+        let engine = engine();
+        ask(&engine, "hot", 1_000);
+        let window = engine.metrics().recorded(None);
+        let store = MemoryStore::builder().max_keys(2).build();
+        let limit = Plan::parse("try", "500/h").unwrap();
+        for key in 0..100 {
+            let (key, cost) = (format!("other-{key}"), Cost::new(1));
+            let request = Request::new(Key::new(&key).unwrap(), Rules::Plan(&limit), cost);
+            store.acquire(request).now().unwrap().unwrap();
+        }
+        for entry in &window.entries {
+            let said = denied(&store, &limit, entry).unwrap_err().to_string();
+            assert_eq!(said, "limit: it takes too much memory to try");
+        }
+    }
+
+    #[test]
+    fn nobody_tries_on_for_one_who_is_gone() {
+        let engine = engine();
+        ask(&engine, "k", 1);
+        let tried = try_limit(&engine, "1/s", None, || true);
+        assert_eq!(tried.unwrap_err(), TrialError::GivenUp);
     }
 
     #[test]
@@ -256,11 +331,11 @@ mod tests {
             ("100 tokens/m", "only rates of requests"),
             ("1/s;2/m;3/h;4/day;5 per 2d", "at most 4 rules"),
         ] {
-            let said = try_limit(&engine, limit, None).unwrap_err().to_string();
+            let said = tried(&engine, limit, None).unwrap_err().to_string();
             assert!(said.contains(says), "{said} instead of {says}");
         }
-        assert_eq!(try_limit(&engine, "1/s", Some("gone")).unwrap_err(), TrialError::UnknownPlan);
-        let nothing = try_limit(&engine, "1/s", Some("free")).unwrap();
+        assert_eq!(tried(&engine, "1/s", Some("gone")).unwrap_err(), TrialError::UnknownPlan);
+        let nothing = tried(&engine, "1/s", Some("free")).unwrap();
         assert_eq!((nothing.requests, nothing.keys), (0, 0));
     }
 }

@@ -425,7 +425,7 @@ impl Engine {
     /// Looks whether the store in this process (the store itself, or the local one beside a remote one) refuses new keys,
     /// logs that, and keeps room for plans while there are any.
     pub(crate) fn watch_store(&self) {
-        let has_plans = !self.registry.all().is_empty();
+        let has_plans = !self.registry.is_empty();
         let name = if self.memory.is_some() { "memory" } else { "local" };
         self.pressure.look(name, &self.local, has_plans);
     }

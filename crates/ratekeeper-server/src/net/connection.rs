@@ -8,6 +8,18 @@ use super::auth_state::AuthState;
 use super::slots::ConnectionSlot;
 use super::stop::Stop;
 
+/// Fields by which a proxy says that it passes on what somebody else asks, in lower case.
+pub(crate) const FORWARDING_FIELDS: [&str; 8] = [
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-server",
+    "x-real-ip",
+    "x-envoy-external-address",
+];
+
 /// One connection, as the event loop watches it and as its transport reports on it.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -49,7 +61,7 @@ impl Connection {
         &self.auth
     }
 
-    /// Returns true if the client is on this machine: it came in by loopback, or by a Unix socket.
+    /// Returns true if the client is on this machine, or a proxy there, which may say so by [`FORWARDING_FIELDS`]: it came in by loopback, or by a Unix socket.
     pub(crate) fn is_local(&self) -> bool {
         self.auth.peer().to_canonical().is_loopback()
     }

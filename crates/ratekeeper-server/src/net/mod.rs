@@ -34,7 +34,7 @@ mod validity;
 
 pub(crate) use auth_state::AuthState;
 pub(crate) use budget::{LoopBudget, defer, let_sockets_in};
-pub(crate) use connection::Connection;
+pub(crate) use connection::{Connection, FORWARDING_FIELDS};
 pub(crate) use descriptors::raise_descriptor_limit;
 pub(crate) use event_loop::{BoundListener, ConnectionTimeouts, run_event_loop};
 pub(crate) use farewell::{Farewell, SocketClosing};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::host_name::host_name;
+use super::host_name::{host_name, without_domain};
 use crate::console::Console;
 use crate::engine::Engine;
 use crate::error::{Explain, ServerError};
@@ -44,7 +44,10 @@ impl<'a> Listeners<'a> {
     ) -> Result<Self, ServerError> {
         let mut listeners = Self::new(settings, engine)?;
         let own = host_name();
-        let hosts = HostNames::new(settings.allowed_hosts.iter().map(String::as_str), own.as_deref());
+        // A domain is not added: a page may have any, and its first part be anything.
+        let short = own.as_deref().and_then(without_domain);
+        let configured = settings.allowed_hosts.iter().map(String::as_str).chain(short);
+        let hosts = HostNames::new(configured, own.as_deref());
         if let Some(console) = console {
             listeners.add(http::NAME, settings.http.as_ref(), |_| {
                 let http = HttpTransport::new(Arc::clone(engine), tokens.clone(), Arc::clone(console));

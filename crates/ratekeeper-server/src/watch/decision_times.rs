@@ -35,6 +35,12 @@ pub(crate) struct TimesReading {
     pub(crate) nanos: u64,
 }
 
+/// Returns one of `of` parts of a number, which add up to it and differ by one at most.
+pub(crate) fn part_of(number: u64, index: u64, of: u64) -> u64 {
+    let of = of.max(1);
+    number / of + u64::from(index < number % of)
+}
+
 impl DecisionTimes {
     /// Counts decisions, at least one, that took so long together.
     #[inline]
@@ -54,6 +60,12 @@ impl DecisionTimes {
 }
 
 impl TimesReading {
+    /// Returns one of `of` parts that add up to this.
+    pub(crate) fn part(&self, index: u64, of: u64) -> Self {
+        let buckets = self.buckets.map(|count| part_of(count, index, of));
+        TimesReading { buckets, nanos: part_of(self.nanos, index, of) }
+    }
+
     /// Returns both together.
     pub(crate) fn plus(mut self, other: &TimesReading) -> Self {
         self.nanos += other.nanos;

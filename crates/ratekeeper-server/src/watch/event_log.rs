@@ -5,16 +5,17 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ratekeeper::port::Observer;
 use ratekeeper::store::{BreakerChange, BreakerState};
 use serde::Serialize;
 
-use super::log_lines::one_line;
+use super::log_lines::{epoch_millis, one_line};
 
 /// How many events are kept.
 pub(crate) const MOST_EVENTS: usize = 256;
+/// An event that is among the last so many already is noted there once more: what comes and goes must not push out the rest.
+const MERGED_WITHIN: usize = 3;
 /// The most characters of a text.
 const MOST_CHARS: usize = 1_000;
 
@@ -24,7 +25,7 @@ pub struct EventLog(Arc<Mutex<EventList>>);
 
 #[derive(Debug, Default)]
 struct EventList {
-    /// The oldest first; their ids have no gaps.
+    /// The oldest first. An id is missing where the event was noted again.
     events: VecDeque<ServerEvent>,
     last: u64,
 }
@@ -79,24 +80,29 @@ pub(crate) struct ServerEvent {
     pub(crate) level: EventLevel,
     /// One line for people.
     pub(crate) text: String,
+    /// How often it was noted, of which this was the last time.
+    pub(crate) times: u64,
 }
 
 impl EventLog {
-    /// Notes an event. The text is cut to one line of 1,000 characters; it must not hold keys, tokens or passwords.
+    /// Notes an event. One that equals one of the last three takes its place, and counts how often. The text is cut to one line of 1,000 characters; it must not hold keys, tokens or passwords.
     pub fn note(&self, kind: EventKind, level: EventLevel, text: impl std::fmt::Display) {
         let mut text = one_line(&text);
         if let Some((at, _)) = text.char_indices().nth(MOST_CHARS) {
             text.truncate(at);
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let time = epoch_millis();
         let mut list = self.lock();
+        let oldest = list.events.len().saturating_sub(MERGED_WITHIN);
+        let is_same = |event: &ServerEvent| (event.kind, event.level, &event.text) == (kind, level, &text);
+        let known = list.events.range(oldest..).position(is_same);
+        let before = known.and_then(|at| list.events.remove(oldest + at)).map_or(0, |event| event.times);
         if list.events.len() >= MOST_EVENTS {
             list.events.pop_front();
         }
         list.last += 1;
         let id = list.last;
-        list.events.push_back(ServerEvent { id, time, kind, level, text });
+        list.events.push_back(ServerEvent { id, time, kind, level, text, times: before + 1 });
     }
 
     /// Returns the id of the newest event; 0 if there is none.
@@ -149,6 +155,20 @@ mod tests {
         assert_eq!(log.last(), all[MOST_EVENTS - 1].id);
         assert_eq!(log.after(log.last() - 1).len(), 1);
         assert!(log.after(log.last()).is_empty());
+    }
+
+    #[test]
+    fn what_comes_and_goes_does_not_push_out_the_rest() {
+        let log = EventLog::default();
+        log.note(EventKind::Reload, EventLevel::Info, "reloaded");
+        for _ in 0..MOST_EVENTS {
+            log.note(EventKind::Full, EventLevel::Warn, "the store is full");
+            log.note(EventKind::Full, EventLevel::Info, "the store takes new keys again");
+        }
+        let told: Vec<_> = log.after(0).into_iter().map(|event| (event.id, event.times)).collect();
+        let all = 2 * MOST_EVENTS as u64;
+        assert_eq!(told, [(1, 1), (all, all / 2), (all + 1, all / 2)]);
+        assert_eq!(log.after(all).len(), 1, "who has seen the first time sees that there was another");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ratekeeper::port::Clock;
 use ratekeeper::{MonotonicClock, Timestamp};
@@ -14,6 +15,43 @@ pub(crate) fn one_line(text: &dyn Display) -> String {
     let text = text.to_string();
     let lines = text.split(|char: char| char.is_control()).map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a key as text. What would not be seen is escaped as `\u{1b}`, bytes that are no text as `\xff`, and a backslash is
+/// two: so that no two keys look the same. The console reads a key that is typed in the same way.
+pub(crate) fn shown_key(key: &[u8]) -> String {
+    let mut shown = String::with_capacity(key.len());
+    for chunk in key.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '\\' => shown.push_str("\\\\"),
+                _ if is_unseen(char) => shown.extend(char.escape_unicode()),
+                _ => shown.push(char),
+            }
+        }
+        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    shown
+}
+
+/// Returns true of controls, of what changes the direction of a line, and of what has no width.
+fn is_unseen(char: char) -> bool {
+    char.is_control()
+        || matches!(
+            char,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+        )
+}
+
+/// Returns the milliseconds since the epoch.
+pub(crate) fn epoch_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Limits a line that clients can cause over and over to one per second, per minute, or per part of a second.
@@ -78,6 +116,23 @@ mod tests {
         assert_eq!(due(499), None);
         // A silence does not make up for a burst.
         assert_eq!((due(9_000), due(9_000)), (Some(1), None));
+    }
+
+    #[test]
+    fn no_two_keys_look_the_same() {
+        for (key, expected) in [
+            (&b"user:42"[..], "user:42"),
+            (b"<script>", "<script>"),
+            (b"a\xffb", r"a\xffb"),
+            (br"a\xffb", r"a\\xffb"),
+            ("né".as_bytes(), "né"),
+            (b"say \"it's\"", "say \"it's\""),
+            (br#"\""#, r#"\\""#),
+            (b"a\nb\x1b", r"a\u{a}b\u{1b}"),
+            ("\u{202e}x".as_bytes(), r"\u{202e}x"),
+        ] {
+            assert_eq!(shown_key(key), expected);
+        }
     }
 
     #[test]

@@ -180,6 +180,8 @@ pub(crate) struct DeniedKey {
     pub(crate) key: Box<[u8]>,
     /// How often it was denied, about.
     pub(crate) count: u64,
+    /// How often at least: without what may have been denied to others.
+    pub(crate) surely: u64,
     /// The plan of one of its last denials; none for a quota of the request's own.
     pub(crate) plan: Option<Name>,
 }
@@ -231,17 +233,18 @@ impl ServerMetrics {
     /// Returns the keys that are denied most, over all event loops and transports, each with its approximate count.
     /// Empty unless `--top-denied` is set: keys are personal data.
     pub(crate) fn top_denied(&self) -> Vec<DeniedKey> {
-        let mut sums: HashMap<Box<[u8]>, (u64, Option<Name>)> = HashMap::new();
+        let mut sums: HashMap<Box<[u8]>, (u64, u64, Option<Name>)> = HashMap::new();
         for (_, counters) in &*lock(&self.loops) {
             let Some(sketch) = &counters.denied_keys else { continue };
-            for (key, count, plan) in lock(sketch).entries() {
-                let (sum, of) = sums.entry(key.into()).or_default();
+            for (key, count, inherited, plan) in lock(sketch).entries() {
+                let (sum, surely, of) = sums.entry(key.into()).or_default();
                 *sum += count;
+                *surely += count.saturating_sub(inherited);
                 *of = plan.cloned().or(of.take());
             }
         }
-        let mut all: Vec<_> =
-            sums.into_iter().map(|(key, (count, plan))| DeniedKey { key, count, plan }).collect();
+        let denied = |(key, (count, surely, plan))| DeniedKey { key, count, surely, plan };
+        let mut all: Vec<_> = sums.into_iter().map(denied).collect();
         all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.key.cmp(&other.key)));
         all.truncate(self.top_denied);
         all
@@ -331,7 +334,7 @@ mod tests {
         }
         let gold = Name::new("gold").unwrap();
         two.denied(b"b", Some(&gold));
-        let top = |key: &[u8], count, plan| DeniedKey { key: key.into(), count, plan };
+        let top = |key: &[u8], count, plan| DeniedKey { key: key.into(), count, surely: count, plan };
         assert_eq!(metrics.top_denied(), [top(b"a", 5, None), top(b"b", 5, Some(gold))]);
         let silent = ServerMetrics::default();
         silent.transport("resp").denied(b"a", None);

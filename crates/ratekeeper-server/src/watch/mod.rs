@@ -30,12 +30,12 @@ mod reload_counts;
 mod sketch;
 mod snapshot_counts;
 
-pub(crate) use decision_times::{BUCKETS, TimesReading};
+pub(crate) use decision_times::{BUCKETS, TimesReading, part_of};
 pub(crate) use denial_log::DenialLog;
 pub use event_log::{EventKind, EventLevel, EventLog};
 pub(crate) use failure_log::store_hint;
 pub use front_counts::FrontCounts;
-pub(crate) use log_lines::{LogThrottle, one_line};
+pub(crate) use log_lines::{LogThrottle, epoch_millis, one_line, shown_key};
 pub(crate) use metrics::{DeniedKey, ServerMetrics, TransportMetrics, TransportReading};
 pub(crate) use plan_metrics::{PlanMetrics, RuleReading};
 pub(crate) use pressure::{RefusedKeys, StorePressure};

@@ -175,11 +175,14 @@ impl PlanMetrics {
     }
 
     /// Calls `each` with plan, rule, and how often the rule has allowed, denied and would have denied: of every rule that has
-    /// decided, in no order. Allocates nothing, and no decision waits for it but the first of a rule.
+    /// decided, in no order. They are copied first: the first decision of a rule waits for that, and while it waits, so does
+    /// every other.
     pub(crate) fn each_rule(&self, mut each: impl FnMut(&Name, &Name, RuleReading)) {
-        for counter in self.0.rules.read().unwrap_or_else(PoisonError::into_inner).values() {
-            each(&counter.plan, &counter.rule, counter.reading());
-        }
+        let rules = self.0.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let copied = |counter: &RuleCounter| (counter.plan.clone(), counter.rule.clone(), counter.reading());
+        let all: Vec<_> = rules.values().map(copied).collect();
+        drop(rules);
+        all.iter().for_each(|(plan, rule, reading)| each(plan, rule, *reading));
     }
 
     /// Returns how often failure modes let requests through, and turned them away.
@@ -336,6 +339,22 @@ mod tests {
         // Of ten, the ninth leaves one and the tenth none.
         assert_eq!(near, ["free per-h 2"]);
         assert_eq!(lines(&metrics), ["free per-h allowed 10", "free per-h denied 2"]);
+    }
+
+    #[test]
+    fn decisions_go_on_while_counts_are_looked_at() {
+        let metrics = PlanMetrics::default();
+        let plan = Plan::parse("free", "1/h").unwrap();
+        metrics.count(&plan, &plan.rules()[0], RuleResult::Denied);
+        let mut looked = 0;
+        metrics.each_rule(|_, _, reading| {
+            assert!(
+                metrics.0.rules.try_write().is_ok(),
+                "a first decision would wait, and all others for it"
+            );
+            looked += reading.denied;
+        });
+        assert_eq!(looked, 1);
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //! those whose keyed hash is small are recorded, each with all its requests. While there is room that is every key; when
 //! the record is full, half of its keys leave it and are not recorded from then on. Keys themselves are not kept.
 //!
-//! Requests of one key under one plan within a tenth of a second are one entry. So a key that is asked for a million times
-//! a second takes no more room than one that is asked for ten times.
+//! Requests of one key under one plan within a tenth of a second are one entry, for each event loop that they came by. So a
+//! key that is asked for a million times a second takes no more room than one that is asked for ten times by each.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +24,9 @@ const WINDOW: u32 = 9_000;
 const MOST_ENTRIES: usize = 65_536;
 /// The most names of plans; what is asked under others counts as under none.
 const MOST_PLANS: usize = 10_240;
+/// Names of plans that no entry has are looked for so many ticks after the last time, at the earliest: a minute. That looks at
+/// every entry.
+const PLANS_FORGOTTEN_EVERY: u32 = 600;
 /// Keys are thinned out no further than to one in two to the power of this.
 const MOST_HALVINGS: u32 = 30;
 
@@ -49,10 +52,17 @@ pub(crate) struct RecordedRequests {
 pub(crate) struct RecentRequests {
     began: Instant,
     began_at: SystemTime,
+    keys: KeySampling,
+    kept: Mutex<KeptRequests>,
+}
+
+/// Which keys are recorded. On cache lines of its own: every request reads it, and the lock beside it is written to.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct KeySampling {
     seed: RandomState,
     /// Keys whose hash is at most this are recorded; 0 while nothing is.
     most: AtomicU64,
-    kept: Mutex<KeptRequests>,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +77,10 @@ struct KeptRequests {
     /// Before this tick, entries may have been dropped for lack of room.
     whole_since: u32,
     plans: HashMap<Name, u16>,
+    /// Numbers below the most that no plan has any more. If there are none, plans have the numbers from 0 on.
+    free_plans: Vec<u16>,
+    /// When names of plans may be forgotten again.
+    plans_forgotten_next: u32,
 }
 
 /// A copy of what was recorded.
@@ -89,8 +103,7 @@ impl Default for RecentRequests {
         RecentRequests {
             began: Instant::now(),
             began_at: SystemTime::now(),
-            seed: RandomState::default(),
-            most: AtomicU64::new(0),
+            keys: KeySampling::default(),
             kept: Mutex::default(),
         }
     }
@@ -100,17 +113,23 @@ impl RecentRequests {
     /// Begins to record: nothing is recorded for a server that nobody can ask about it.
     pub(crate) fn begin(&self) {
         let halvings = self.lock().halvings;
-        self.most.store(u64::MAX >> halvings, Ordering::Relaxed);
+        self.keys.most.store(u64::MAX >> halvings, Ordering::Relaxed);
     }
 
     /// Returns the hash of a key if it is recorded.
     #[inline]
     pub(super) fn sampled(&self, key: &[u8]) -> Option<u64> {
-        let most = self.most.load(Ordering::Relaxed);
+        let most = self.keys.most.load(Ordering::Relaxed);
         if most == 0 {
             return None;
         }
-        Some(self.seed.hash_one(key)).filter(|hash| *hash <= most)
+        Some(self.hash_of(key)).filter(|hash| *hash <= most)
+    }
+
+    /// Returns the keyed hash of some bytes.
+    #[inline]
+    pub(super) fn hash_of(&self, bytes: &[u8]) -> u64 {
+        self.keys.seed.hash_one(bytes)
     }
 
     /// Returns the tick of an instant.
@@ -144,8 +163,8 @@ impl RecentRequests {
 
     /// Returns what was recorded: all of it, or what was asked under this plan.
     pub(super) fn window(&self, plan: Option<&str>) -> RecordedWindow {
-        let until = self.now();
         let mut kept = self.lock();
+        let until = self.now();
         kept.expire(until);
         let halvings = kept.halvings_in_window(until);
         let most = u64::MAX >> halvings;
@@ -163,12 +182,16 @@ impl RecentRequests {
         drop(kept);
         entries.retain(|entry| entry.tick >= from);
         entries.sort_by_key(|entry| entry.tick);
+        // What was dropped for lack of room may be of the present tick: then nothing is whole yet.
+        let from = from.min(until);
         RecordedWindow { entries, one_in: 1 << halvings, from, until, began_at: self.began_at }
     }
 
     fn apply(&self, kept: &KeptRequests) {
-        if self.most.load(Ordering::Relaxed) != 0 {
-            self.most.store(u64::MAX >> kept.halvings, Ordering::Relaxed);
+        let (before, most) = (self.keys.most.load(Ordering::Relaxed), u64::MAX >> kept.halvings);
+        // Only what has changed: all event loops would have to fetch it anew.
+        if before != 0 && before != most {
+            self.keys.most.store(most, Ordering::Relaxed);
         }
     }
 
@@ -212,19 +235,36 @@ impl KeptRequests {
         if self.entries.len() >= MOST_ENTRIES {
             self.make_room(entry.tick);
         }
-        entry.plan = plan.and_then(|plan| self.id_of(plan));
+        entry.plan = plan.and_then(|plan| self.id_of(plan, entry.tick));
         if entry.key <= u64::MAX >> self.halvings {
             self.entries.push_back(entry);
         }
     }
 
-    fn id_of(&mut self, plan: Name) -> Option<u16> {
+    fn id_of(&mut self, plan: Name, now: u32) -> Option<u16> {
         if let Some(id) = self.plans.get(&plan) {
             return Some(*id);
         }
-        let next = u16::try_from(self.plans.len()).ok().filter(|_| self.plans.len() < MOST_PLANS)?;
+        if self.plans.len() >= MOST_PLANS {
+            self.forget_plans(now);
+        }
+        let unused = || u16::try_from(self.plans.len()).ok().filter(|_| self.plans.len() < MOST_PLANS);
+        let next = self.free_plans.last().copied().or_else(unused)?;
+        self.free_plans.pop();
         self.plans.insert(plan, next);
         Some(next)
+    }
+
+    /// Forgets the names that no entry has: plans come and go with reloads.
+    fn forget_plans(&mut self, now: u32) {
+        if now < self.plans_forgotten_next {
+            return;
+        }
+        self.plans_forgotten_next = now.saturating_add(PLANS_FORGOTTEN_EVERY);
+        let used: HashSet<u16> = self.entries.iter().filter_map(|entry| entry.plan).collect();
+        self.plans.retain(|_, id| used.contains(id));
+        let all = 0..u16::try_from(MOST_PLANS).unwrap_or(u16::MAX);
+        self.free_plans = all.filter(|id| !used.contains(id)).collect();
     }
 
     /// Lets half of the keys go; if all entries are of the few that would stay or of none of them, the oldest go.
@@ -239,7 +279,7 @@ impl KeptRequests {
         }
         if self.entries.len() >= MOST_ENTRIES / 8 * 7 {
             let gone = self.entries.drain(..MOST_ENTRIES / 8).map(|entry| entry.tick).max();
-            self.whole_since = self.whole_since.max(gone.map_or(now, |tick| tick + 1));
+            self.whole_since = self.whole_since.max(gone.map_or(now, |tick| tick.saturating_add(1)));
         }
     }
 
@@ -250,12 +290,18 @@ impl KeptRequests {
         }
     }
 
-    /// Lets twice as many keys in if there is much room, once in a window's time at most.
+    /// Lets as many more keys in as there is room for, once in a window's time at most: twice as many, or after a flood of
+    /// keys that is over, all of them at once.
     fn widen(&mut self, now: u32) {
-        let has_room = self.entries.len() < MOST_ENTRIES / 8;
-        if self.halvings > 0 && has_room && self.halvings_in_window(now) == self.halvings {
+        if self.halvings == 0 || self.halvings_in_window(now) != self.halvings {
+            return;
+        }
+        // So many that what they ask is a quarter of the record, if they ask as much as those that are in it.
+        let factor = MOST_ENTRIES / 4 / self.entries.len().max(1);
+        let steps = factor.checked_ilog2().unwrap_or(0).min(self.halvings);
+        if steps > 0 {
             self.widened = Some((now, self.halvings));
-            self.halvings -= 1;
+            self.halvings -= steps;
         }
     }
 
@@ -315,13 +361,15 @@ mod tests {
         let mut by_key: HashMap<u64, u32> = HashMap::new();
         window.entries.iter().for_each(|entry| *by_key.entry(entry.key).or_default() += 1);
         assert!(by_key.len() > 10_000 && by_key.values().all(|count| *count == 2));
-        assert_eq!(recent.most.load(Ordering::Relaxed), u64::MAX / window.one_in);
+        assert_eq!(recent.keys.most.load(Ordering::Relaxed), u64::MAX / window.one_in);
     }
 
     #[test]
     fn a_single_key_shortens_the_window_and_is_not_lost() {
         for key in [1, u64::MAX] {
-            let recent = record();
+            let began = Instant::now() - Duration::from_secs(5);
+            let recent = RecentRequests { began, ..RecentRequests::default() };
+            recent.begin();
             let ticks = u32::try_from(MOST_ENTRIES).unwrap() * 2;
             // As many entries of one tick as if there were many event loops.
             recent.take((0..ticks).map(|tick| (entry(key, tick / 10_000), None)));
@@ -342,10 +390,50 @@ mod tests {
         kept.expire(WINDOW + 1);
         assert!(kept.entries.is_empty());
         kept.widen(WINDOW + 1);
-        kept.widen(WINDOW + 2);
-        assert_eq!(kept.halvings, halved - 1, "once in a window's time");
+        assert_eq!(kept.halvings, 0, "nobody asks any more, so there is room for all");
         assert_eq!(kept.halvings_in_window(WINDOW + 2), halved, "what came back has no past yet");
-        assert_eq!(kept.halvings_in_window(2 * WINDOW + 1), halved - 1);
+        assert_eq!(kept.halvings_in_window(2 * WINDOW + 1), 0);
+    }
+
+    #[test]
+    fn as_many_keys_come_back_as_there_is_room_for_once_in_a_window() {
+        for (entries, left) in [(MOST_ENTRIES / 4, 10), (MOST_ENTRIES / 8, 9), (MOST_ENTRIES / 64, 6)] {
+            let mut kept = KeptRequests { halvings: 10, ..KeptRequests::default() };
+            kept.entries.extend((0..entries).map(|_| entry(1, WINDOW)));
+            kept.widen(WINDOW);
+            assert_eq!(kept.halvings, left, "{entries}");
+            kept.entries.clear();
+            kept.widen(WINDOW + 1);
+            assert_eq!(kept.halvings, if left == 10 { 0 } else { left }, "{entries}");
+        }
+    }
+
+    #[test]
+    fn a_window_never_begins_after_it_ends() {
+        let recent = record();
+        let now = recent.now();
+        recent.lock().whole_since = now + 50;
+        recent.take(std::iter::once((entry(1, now), None)));
+        let window = recent.window(None);
+        assert!(window.from <= window.until && window.entries.is_empty(), "{window:?}");
+    }
+
+    #[test]
+    fn names_of_plans_that_are_gone_make_room_for_others() {
+        let recent = record();
+        let name = |number: u32| Some(Name::new(&format!("plan-{number}")).unwrap());
+        let most = u32::try_from(MOST_PLANS).unwrap();
+        recent.take((0..most).map(|plan| (entry(1, 0), name(plan))));
+        // All that there is room for are in use, and so is the last of them for ever.
+        recent.take([(entry(1, 0), name(most)), (entry(1, 1), name(most - 1))].into_iter());
+        assert!(recent.window(Some(&format!("plan-{most}"))).entries.is_empty());
+        let mut kept = recent.lock();
+        kept.expire(WINDOW + 1);
+        (most..2 * most).for_each(|plan| kept.push(entry(1, WINDOW + 1), name(plan)));
+        assert_eq!(kept.plans.len(), MOST_PLANS);
+        let ids: HashSet<_> = kept.entries.iter().map(|entry| entry.plan).collect();
+        // One has none: that of the entry that is left has the name.
+        assert_eq!((ids.len(), ids.contains(&None)), (MOST_PLANS + 1, true));
     }
 
     #[test]

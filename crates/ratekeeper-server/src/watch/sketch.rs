@@ -23,6 +23,8 @@ pub(super) struct DenialSketch {
 struct KeyCount {
     key: Arc<[u8]>,
     count: u64,
+    /// How much of that may be another's.
+    inherited: u64,
     /// The plan of its last denial; none for a quota of the request's own.
     plan: Option<Name>,
 }
@@ -45,13 +47,15 @@ impl DenialSketch {
         }
         let key: Arc<[u8]> = key.into();
         let position = if self.entries.len() < self.capacity {
-            self.entries.push(KeyCount { key: Arc::clone(&key), count: 0, plan: None });
+            self.entries.push(KeyCount { key: Arc::clone(&key), count: 0, inherited: 0, plan: None });
             self.order.insert((0, self.entries.len() - 1));
             self.entries.len() - 1
         } else {
             // The list is full, so it is not empty.
             let Some((_, position)) = self.order.first().copied() else { return };
-            let gone = std::mem::replace(&mut self.entries[position].key, Arc::clone(&key));
+            let entry = &mut self.entries[position];
+            let gone = std::mem::replace(&mut entry.key, Arc::clone(&key));
+            entry.inherited = entry.count;
             self.positions.remove(&gone);
             position
         };
@@ -69,9 +73,9 @@ impl DenialSketch {
         self.order.insert((entry.count, position));
     }
 
-    /// Returns every key on the list, its count, and the plan of its last denial.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&[u8], u64, Option<&Name>)> {
-        self.entries.iter().map(|entry| (&*entry.key, entry.count, entry.plan.as_ref()))
+    /// Returns every key on the list, its count, how much of that it may have inherited, and the plan of its last denial.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&[u8], u64, u64, Option<&Name>)> {
+        self.entries.iter().map(|entry| (&*entry.key, entry.count, entry.inherited, entry.plan.as_ref()))
     }
 }
 
@@ -102,10 +106,11 @@ mod tests {
             let mut sketch = DenialSketch::new(capacity);
             keys.iter().for_each(|key| sketch.add(&[*key], None));
             let exactly = |key: u8| keys.iter().filter(|other| **other == key).count();
-            for (key, count, _) in sketch.entries() {
+            for (key, count, inherited, _) in sketch.entries() {
                 prop_assert!(count >= exactly(key[0]) as u64);
+                prop_assert!(count - inherited <= exactly(key[0]) as u64);
             }
-            prop_assert_eq!(sketch.entries().map(|(_, count, _)| count).sum::<u64>(), keys.len() as u64);
+            prop_assert_eq!(sketch.entries().map(|(_, count, ..)| count).sum::<u64>(), keys.len() as u64);
             prop_assert!(sketch.entries().count() <= capacity);
             for key in 0..16_u8 {
                 if exactly(key) * capacity > keys.len() {

@@ -70,7 +70,12 @@ impl Keeper {
         question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Send + 'a,
         error: StoreError,
     ) -> Answer<'a, Ruling, KeeperError> {
-        let mode = self.answering_mode(understood.resolved.rules(), &error);
+        let rules = understood.resolved.rules();
+        let mode = match intent {
+            // Nothing is decided by a look.
+            Intent::Look => self.failure_mode(rules, &error),
+            Intent::Take | Intent::Try => self.answering_mode(rules, &error),
+        };
         let instead = move |understood: Understood<'a, U>, outcome: Option<T>, is_local| {
             self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Fallback::decision)));
             let ruling = outcome.map(|outcome| self.rule(understood, intent, &outcome, is_local));

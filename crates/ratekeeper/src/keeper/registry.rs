@@ -53,6 +53,28 @@ impl Registry {
         plans.sort_by(|one, other| one.name().cmp(other.name()));
         plans
     }
+
+    /// Returns the first plans by name, at most so many of them. Cheaper than [`all`](Registry::all) if there are many more.
+    pub fn first(&self, most: usize) -> Vec<Arc<Plan>> {
+        let plans = self.0.load();
+        let mut found: Vec<(&Name, &Arc<Plan>)> = plans.iter().collect();
+        if found.len() > most {
+            found.select_nth_unstable_by_key(most, |(name, _)| *name);
+            found.truncate(most);
+        }
+        found.sort_unstable_by_key(|(name, _)| *name);
+        found.into_iter().map(|(_, plan)| Arc::clone(plan)).collect()
+    }
+
+    /// Returns how many plans there are.
+    pub fn len(&self) -> usize {
+        self.0.load().len()
+    }
+
+    /// Returns true if there are no plans.
+    pub fn is_empty(&self) -> bool {
+        self.0.load().is_empty()
+    }
 }
 
 impl Plans for Registry {
@@ -64,5 +86,22 @@ impl Plans for Registry {
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.all().iter().map(|plan| plan.name().clone())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_are_those_with_the_smallest_names() {
+        let plans = (0..100).map(|number| Plan::parse(&format!("p{number:03}"), "1/s").unwrap());
+        let registry = Registry::new(plans);
+        let names = |plans: Vec<Arc<Plan>>| plans.iter().map(|plan| plan.name().clone()).collect::<Vec<_>>();
+        for most in [0, 1, 64, 99, 100, 1_000] {
+            let expected: Vec<_> = registry.all().into_iter().take(most).collect();
+            assert_eq!(names(registry.first(most)), names(expected), "{most}");
+        }
+        assert_eq!((registry.len(), registry.is_empty(), Registry::default().is_empty()), (100, false, true));
     }
 }

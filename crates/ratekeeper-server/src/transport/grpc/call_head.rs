@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::method::GrpcMethod;
+use crate::net::FORWARDING_FIELDS;
 use crate::trace_parent::TraceParent;
 
 /// What one field means.
@@ -69,7 +70,7 @@ impl FieldMeaning {
                 millis.map_or(FieldMeaning::Other, |millis| FieldMeaning::ExpectedTimeout { millis })
             }
             b"traceparent" => FieldMeaning::TraceParent,
-            b"forwarded" | b"x-forwarded-for" | b"x-real-ip" | b"via" => FieldMeaning::Forwarded,
+            name if FORWARDING_FIELDS.iter().any(|field| field.as_bytes() == name) => FieldMeaning::Forwarded,
             b"te" if value != b"trailers" => FieldMeaning::Malformed,
             // They are about a connection of HTTP/1.
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn a_proxy_is_seen() {
         assert!(!head(&CALL).is_forwarded);
-        for name in ["forwarded", "x-forwarded-for", "x-real-ip", "via"] {
+        for name in FORWARDING_FIELDS {
             assert!(head(&[&CALL[..], &[(name, "x")]].concat()).is_forwarded, "{name}");
         }
     }

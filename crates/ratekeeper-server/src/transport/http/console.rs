@@ -13,7 +13,6 @@ use super::context::HttpTransport;
 use super::page;
 use super::plans_page;
 use super::problem::Problem;
-use super::query::{PlusMeaning, decoded};
 use super::reply::{self, HttpReply, reply};
 use super::reply_body::ReplyBody;
 use super::whole_body::whole_body;
@@ -47,10 +46,9 @@ pub(super) async fn answer(
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     let (path, query) = (request.uri().path(), request.uri().query());
     if let Some(key) = path.strip_prefix(KEYS) {
-        let key = decoded("key", key, PlusMeaning::Plus)?;
         return match *request.method() {
-            Method::GET | Method::HEAD => look(http, console, &key, query).await.map(secured),
-            Method::DELETE => forget(http, right, &key, query).await.map(secured),
+            Method::GET | Method::HEAD => look(http, console, key, query).await.map(secured),
+            Method::DELETE => forget(http, right, key, query).await.map(secured),
             _ => Err(Problem::method("GET, HEAD, DELETE")),
         };
     }
@@ -84,8 +82,12 @@ pub(super) async fn answer(
         }
         "/v1/events" => {
             let events = http.responder.engine().events();
+            // In this order: what is noted in between is in the list, and so its id is the last. Who goes on after it
+            // has missed nothing.
+            let last = events.last();
             let found = events.after(events_after(query)?);
-            let (first, last) = (found.first().map_or(0, |event| event.id), events.last());
+            let last = found.last().map_or(last, |event| event.id);
+            let first = found.first().map_or(0, |event| event.id);
             let body = json!({ "events": found, "first": first, "last": last });
             Ok(secured(reply(StatusCode::OK, body.to_string())))
         }
@@ -114,11 +116,13 @@ async fn stream(
     connection: &Arc<Connection>,
     right: AdminRight,
 ) -> Result<HttpReply, Problem> {
-    if console.is_crowded() {
+    // Before the tokens are looked at again: what is exchanged meanwhile ends it.
+    let pass = http.responder.tokens().pass();
+    if console.is_crowded(right.is_ok()) {
         return Err(Problem::too_many_streams(MOST_STREAMS));
     }
     let first = stats(http, console, right).await?;
-    let Some(messages) = console.stream(right.is_ok(), &first) else {
+    let Some(messages) = console.stream(right.is_ok(), pass, &first) else {
         return Err(Problem::too_many_streams(MOST_STREAMS));
     };
     connection.begin_stream();
@@ -131,12 +135,13 @@ async fn stream(
 async fn look(
     http: &HttpTransport,
     console: &Arc<Console>,
-    key: &[u8],
+    path: &str,
     query: Option<&str>,
 ) -> Result<HttpReply, Problem> {
     console.note_asked();
-    let key = Key::new(key).map_err(crate::request::RequestError::from)?;
-    let query = key_query(query, http.responder.limits())?;
+    let (key, query) = key_query(path, query, http.responder.limits())?;
+    let key = Key::new(&key).map_err(crate::request::RequestError::from)?;
+    let _turn = console.look_turn().await.ok_or_else(Problem::draining)?;
     let looked = look_at_key(http.responder.engine(), key, &query).await;
     let view = looked.map_err(crate::request::RequestError::from)?;
     // Nothing in it can fail to be JSON.
@@ -146,12 +151,12 @@ async fn look(
 async fn forget(
     http: &HttpTransport,
     right: AdminRight,
-    key: &[u8],
+    path: &str,
     query: Option<&str>,
 ) -> Result<HttpReply, Problem> {
     let admin = AdminVerb::Reset.by(right)?;
-    let key = Key::new(key).map_err(crate::request::RequestError::from)?;
-    let plans = reset_query(query)?;
+    let (key, plans) = reset_query(path, query)?;
+    let key = Key::new(&key).map_err(crate::request::RequestError::from)?;
     let names: Vec<&str> = plans.iter().map(String::as_str).collect();
     let limits = if names.is_empty() { RequestedLimits::All } else { RequestedLimits::Plans(&names) };
     match http.responder.answer(&WireRequest::Reset(key, limits, admin)).await? {
@@ -166,13 +171,25 @@ async fn attempt(
     console: &Arc<Console>,
     asked: &TryBody,
 ) -> Result<HttpReply, Problem> {
-    let _turn = console.trial_turn().await.ok_or_else(Problem::draining)?;
+    let turn = console.trial_turn().await.ok_or_else(Problem::draining)?;
     let (limit, plan) = (asked.limit.clone(), asked.plan.clone());
-    let tried = http.beside(move |engine| try_limit(engine, &limit, plan.as_deref())).await?;
+    // Gone with this future, when nobody waits for it any more. A server that stops waits for the thread.
+    let asker = Arc::new(());
+    let waits = Arc::downgrade(&asker);
+    let tried = http
+        .beside(move |engine| {
+            let is_given_up = || waits.strong_count() == 0 || engine.is_draining();
+            let tried = try_limit(engine, &limit, plan.as_deref(), is_given_up);
+            drop(turn);
+            tried
+        })
+        .await?;
+    drop(asker);
     match tried {
         // Nothing in it can fail to be JSON.
         Ok(report) => Ok(reply(StatusCode::OK, serde_json::to_vec(&report).unwrap_or_default())),
         Err(error @ TrialError::UnknownPlan) => Err(Problem::unknown_plan(error.to_string())),
+        Err(TrialError::GivenUp) => Err(Problem::draining()),
         Err(error @ TrialError::Limit(_)) => Err(Problem::field("limit", error.to_string())),
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::body::{FieldKind, JsonBody};
 use super::problem::Problem;
-use super::query::{QueryFields, wrong};
+use super::query::{PlusMeaning, QueryFields, decoded, wrong};
 use crate::console::{AskedPlans, HistoryQuery, KeyQuery, MOST_LOOKED_AT, Resolution};
 use crate::request::RequestLimits;
 
@@ -42,6 +42,12 @@ pub(super) fn history_query(query: Option<&str>) -> Result<HistoryQuery, Problem
         None => AskedPlans::None,
         Some("all") => AskedPlans::All,
         Some("") => return Err(wrong("plans", "empty; name plans, or `all`")),
+        Some(names) if names.split(',').count() > MOST_LOOKED_AT => {
+            return Err(wrong(
+                "plans",
+                &format!("at most {MOST_LOOKED_AT} are told of; name fewer, or `all`"),
+            ));
+        }
         Some(names) => AskedPlans::Named(names.split(',').map(str::to_owned).collect()),
     };
     Ok(HistoryQuery { resolution, last, plans, transports: fields.flag("transports")? })
@@ -53,9 +59,14 @@ pub(super) fn events_after(query: Option<&str>) -> Result<u64, Problem> {
     Ok(after.unwrap_or(0))
 }
 
-/// Reads `plan=free&plan=pro&quota=10%2Fs`.
-pub(super) fn key_query(query: Option<&str>, limits: &RequestLimits) -> Result<KeyQuery, Problem> {
-    let mut fields = QueryFields::read(query, &["quota"], &["plan"])?;
+/// Reads the last part of a path and `plan=free&plan=pro&quota=10%2Fs`: a key, and what is asked of it.
+pub(super) fn key_query(
+    path: &str,
+    query: Option<&str>,
+    limits: &RequestLimits,
+) -> Result<(Vec<u8>, KeyQuery), Problem> {
+    let mut fields = QueryFields::read(query, &["key", "quota"], &["plan"])?;
+    let key = key_of(path, &mut fields)?;
     let plans = fields.texts("plan")?;
     if plans.len() > MOST_LOOKED_AT {
         return Err(wrong(
@@ -64,12 +75,23 @@ pub(super) fn key_query(query: Option<&str>, limits: &RequestLimits) -> Result<K
         ));
     }
     let quota = fields.text("quota")?.map(|text| limits.parse(&text)).transpose()?;
-    Ok(KeyQuery { plans, quota })
+    Ok((key, KeyQuery { plans, quota }))
 }
 
-/// Reads `plan=free&plan=pro`.
-pub(super) fn reset_query(query: Option<&str>) -> Result<Vec<String>, Problem> {
-    QueryFields::read(query, &[], &["plan"])?.texts("plan")
+/// Reads the last part of a path and `plan=free&plan=pro`: a key, and the plans under which it is forgotten.
+pub(super) fn reset_query(path: &str, query: Option<&str>) -> Result<(Vec<u8>, Vec<String>), Problem> {
+    let mut fields = QueryFields::read(query, &["key"], &["plan"])?;
+    Ok((key_of(path, &mut fields)?, fields.texts("plan")?))
+}
+
+/// Returns the key of the path, or that of the field `key`: browsers take `.` and `..` for steps in a path, however they are
+/// encoded.
+fn key_of(path: &str, fields: &mut QueryFields<'_>) -> Result<Vec<u8>, Problem> {
+    match (path, fields.take("key")) {
+        ("", Some(key)) => Ok(key),
+        (_, Some(_)) => Err(wrong("key", "named twice; say it in the path, or behind the `?`")),
+        (path, None) => decoded("key", path, PlusMeaning::Plus),
+    }
 }
 
 #[cfg(test)]
@@ -90,5 +112,7 @@ mod tests {
         {
             assert!(history_query(Some(wrong)).is_err(), "{wrong}");
         }
+        let many = |count: usize| format!("plans=a{}", ",a".repeat(count - 1));
+        assert!(history_query(Some(&many(64))).is_ok() && history_query(Some(&many(65))).is_err());
     }
 }

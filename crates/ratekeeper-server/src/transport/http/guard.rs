@@ -10,47 +10,57 @@
 
 use std::net::IpAddr;
 
-use http::header::{FORWARDED, HOST, ORIGIN, VIA};
-use http::{HeaderMap, HeaderValue, Method, Request};
+use http::header::{HOST, ORIGIN};
+use http::{HeaderMap, HeaderValue, Method, Request, Version};
 
 use super::problem::Problem;
-use crate::net::Connection;
+use crate::net::{Connection, FORWARDING_FIELDS};
 
 /// The names that this server is asked by, besides those of every machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostNames(Vec<String>);
 
 impl HostNames {
-    /// Returns these names, in lower case; `own` is what the machine calls itself.
+    /// Returns these names; `own` is what the machine calls itself.
     pub(crate) fn new<'a>(configured: impl IntoIterator<Item = &'a str>, own: Option<&'a str>) -> Self {
-        HostNames(configured.into_iter().chain(own).map(str::to_ascii_lowercase).collect())
+        HostNames(configured.into_iter().chain(own).map(str::to_owned).collect())
     }
 
     /// Returns true if nobody who means another server says this: it is an address, loopback, or a name of this server.
     fn knows(&self, authority: &str) -> bool {
         let host = host_of(authority);
-        let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        let name = host.strip_suffix('.').unwrap_or(host);
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-        let is_loopback = name == "localhost" || name.ends_with(".localhost");
-        is_address || is_loopback || self.0.contains(&name)
+        let last = name.rsplit_once('.').map_or(name, |(_, last)| last);
+        is_address || last.eq_ignore_ascii_case("localhost") || self.has(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
 /// Returns the host of `host:port`.
 fn host_of(authority: &str) -> &str {
+    parts_of(authority).0
+}
+
+/// Returns host and port of `host:port`; no port if there is none.
+fn parts_of(authority: &str) -> (&str, Option<&str>) {
     match authority.rsplit_once(':') {
         // An address of IPv6 has colons, and stands in brackets if a port follows.
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,
-        _ => authority,
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => {
+            (host, Some(port))
+        }
+        _ => (authority, None),
     }
 }
 
 /// Returns true if the client is on this machine, and not a proxy there that has passed on what somebody else asks.
 pub(super) fn is_local<B>(connection: &Connection, request: &Request<B>) -> bool {
-    let is_passed_on = [FORWARDED.as_str(), VIA.as_str(), "x-forwarded-for", "x-real-ip"]
-        .into_iter()
-        .any(|name| request.headers().contains_key(name));
-    connection.is_local() && !is_passed_on
+    let is_passed_on = FORWARDING_FIELDS.into_iter().any(|name| request.headers().contains_key(name));
+    // Some proxies say nothing, but ask by the old version, which no browser and no other client here does.
+    connection.is_local() && !is_passed_on && request.version() != Version::HTTP_10
 }
 
 /// Refuses a request by loopback that means another server.
@@ -80,11 +90,13 @@ pub(super) fn check_origin<B>(
     request: &Request<B>,
     is_private: bool,
 ) -> Result<(), Problem> {
+    let headers = request.headers();
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if !changes && !is_private {
+    // A page may show a link to what anybody may read, but not have it fetched again and again unseen.
+    let is_unseen = headers.get("sec-fetch-mode").map(text) == Some("no-cors");
+    if !changes && !is_private && !is_unseen {
         return Ok(());
     }
-    let headers = request.headers();
     let is_own_site = match headers.get("sec-fetch-site").map(text) {
         None | Some("same-origin" | "none") => true,
         Some(_) => false,
@@ -92,14 +104,17 @@ pub(super) fn check_origin<B>(
     if is_own_site && headers.get_all(ORIGIN).iter().all(|origin| is_own(names, headers, text(origin))) {
         return Ok(());
     }
-    Err(Problem::cross_site())
+    Err(Problem::cross_site(headers.get(ORIGIN).map_or("another site", text)))
 }
 
-/// Returns true if an origin is this server: the host that the request was sent to, or a name that was configured.
+/// Returns true if an origin is this server: the host that the request was sent to, or a name that was configured, which a
+/// proxy may serve at a port of its own: the usual one, or that of this server.
 fn is_own(names: &HostNames, headers: &HeaderMap, origin: &str) -> bool {
     let Some((_, authority)) = origin.split_once("://") else { return false };
     let is_sent_to = headers.get(HOST).is_some_and(|host| text(host).eq_ignore_ascii_case(authority));
-    is_sent_to || names.0.contains(&host_of(authority).to_ascii_lowercase())
+    let (host, port) = parts_of(authority);
+    let own_port = headers.get(HOST).and_then(|host| parts_of(text(host)).1);
+    is_sent_to || names.has(host) && (port.is_none() || port == own_port)
 }
 
 fn text(value: &HeaderValue) -> &str {
@@ -160,6 +175,10 @@ mod tests {
             true
         ));
         assert!(origin("POST", &[("origin", "https://limits.example")], true), "behind a proxy");
+        assert!(origin("POST", &[("origin", "http://Limits.example:8080")], true), "at the same port");
+        assert!(!origin("POST", &[("origin", "http://limits.example:1")], true), "another server there");
+        let unseen = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")];
+        assert!(!origin("GET", &unseen, false), "an image of another page");
         for fields in [
             &[("origin", "http://evil.example")][..],
             &[("origin", "http://127.0.0.1:9999")],

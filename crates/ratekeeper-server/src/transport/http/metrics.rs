@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::watch::{RefusedKeys, SnapshotReading};
 
 /// Returns the page, in the text format of Prometheus.
-pub(super) fn render(engine: &Engine) -> String {
+pub(super) fn render(engine: &Engine, tells_keys: bool) -> String {
     let mut page = MetricsPage::new();
     page.head("ratekeeper_build_info", "gauge", "1; which version this is, and what it was built with.");
     let features = [("otel", cfg!(feature = "otel")), ("tls", cfg!(feature = "tls"))];
@@ -178,7 +178,7 @@ pub(super) fn render(engine: &Engine) -> String {
             page.line(&format!("ratekeeper_spans_total{{result=\"{result}\"}} {count}"));
         }
     }
-    let top = engine.metrics().top_denied();
+    let top = if tells_keys { engine.metrics().top_denied() } else { Vec::new() };
     if !top.is_empty() {
         page.head("ratekeeper_top_denied", "gauge", "Denials of the keys with most of them, about.");
     }

@@ -3,22 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::watch::{BUCKETS, TimesReading};
+use crate::watch::{BUCKETS, TimesReading, shown_key};
 
-/// Returns a key as the value of a label. Keys are bytes, and a label is text: what is not printable is escaped as in a
-/// Rust string, so that two keys never look the same; then the format's own escapes are applied.
+/// Returns a key as the value of a label: as it is shown everywhere, and then with the format's own escapes.
 pub(super) fn label(key: &[u8]) -> String {
-    let mut shown = String::with_capacity(key.len());
-    for chunk in key.utf8_chunks() {
-        for char in chunk.valid().chars() {
-            match char {
-                '"' | '\'' => shown.push(char),
-                _ => shown.extend(char.escape_debug()),
-            }
-        }
-        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
-    }
-    shown.replace('\\', "\\\\").replace('"', "\\\"")
+    shown_key(key).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// A page that is written line by line.
@@ -85,11 +74,11 @@ mod tests {
             (&b"user:42"[..], "user:42"),
             ("né".as_bytes(), "né"),
             (b"a\"b", r#"a\"b"#),
-            (b"a\nb", r"a\\nb"),
+            (b"a\nb", r"a\\u{a}b"),
             (b"a\\nb", r"a\\\\nb"),
             (b"a\xffb", r"a\\xffb"),
             (b"a\\xffb", r"a\\\\xffb"),
-            (b"\r\0\x1b", r"\\r\\0\\u{1b}"),
+            (b"\r\0\x1b", r"\\u{d}\\u{0}\\u{1b}"),
         ] {
             assert_eq!(label(key), expected);
         }

@@ -1,4 +1,4 @@
-//! The page of the console: three files that are part of the program.
+//! The page of the console: plain HTML, CSS and JavaScript, part of the program. Nothing builds it.
 
 use bytes::Bytes;
 use http::header::{
@@ -22,16 +22,37 @@ pub(super) struct PageFile {
 
 /// Returns the file at a path.
 pub(super) fn find(path: &str) -> Option<PageFile> {
-    Some(match path {
-        "/" => PageFile { kind: "text/html; charset=utf-8", bytes: include_bytes!("page/index.html") },
-        "/console.js" => {
-            PageFile { kind: "text/javascript; charset=utf-8", bytes: include_bytes!("page/console.js") }
-        }
-        "/console.css" => {
-            PageFile { kind: "text/css; charset=utf-8", bytes: include_bytes!("page/console.css") }
-        }
+    // Every request comes by here.
+    if path != "/" && !path.starts_with("/console") {
+        return None;
+    }
+    let kind = match path.rsplit_once('.') {
+        Some((_, "js")) => "text/javascript; charset=utf-8",
+        Some((_, "css")) => "text/css; charset=utf-8",
+        _ => "text/html; charset=utf-8",
+    };
+    let bytes: &[u8] = match path {
+        "/" => include_bytes!("page/index.html"),
+        "/console.css" => include_bytes!("page/console.css"),
+        "/console.js" => include_bytes!("page/console.js"),
+        "/console/chart.js" => include_bytes!("page/console/chart.js"),
+        "/console/dom.js" => include_bytes!("page/console/dom.js"),
+        "/console/events.js" => include_bytes!("page/console/events.js"),
+        "/console/ink.js" => include_bytes!("page/console/ink.js"),
+        "/console/key.js" => include_bytes!("page/console/key.js"),
+        "/console/notices.js" => include_bytes!("page/console/notices.js"),
+        "/console/numbers.js" => include_bytes!("page/console/numbers.js"),
+        "/console/plans.js" => include_bytes!("page/console/plans.js"),
+        "/console/series.js" => include_bytes!("page/console/series.js"),
+        "/console/server.js" => include_bytes!("page/console/server.js"),
+        "/console/table.js" => include_bytes!("page/console/table.js"),
+        "/console/text.js" => include_bytes!("page/console/text.js"),
+        "/console/theme.js" => include_bytes!("page/console/theme.js"),
+        "/console/token.js" => include_bytes!("page/console/token.js"),
+        "/console/trial.js" => include_bytes!("page/console/trial.js"),
         _ => return None,
-    })
+    };
+    Some(PageFile { kind, bytes })
 }
 
 impl PageFile {

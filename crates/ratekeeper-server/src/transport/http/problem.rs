@@ -79,8 +79,12 @@ impl Problem {
     }
 
     /// Returns the problem of a request by a page of another site.
-    pub(super) fn cross_site() -> Self {
-        let detail = "a page of another site asks for this, by its `Origin` or `Sec-Fetch-Site`";
+    pub(super) fn cross_site(origin: &str) -> Self {
+        let shown: String = origin.chars().take(100).collect();
+        let detail = format!(
+            "origin: `{shown}`; a page of another site asks for this. If that is the name that this server has behind a \
+             proxy, start it with --allowed-hosts and that name"
+        );
         Self::new(StatusCode::FORBIDDEN, "cross_site", "Not for pages of other sites", detail)
     }
 

@@ -3,6 +3,9 @@
 use super::problem::Problem;
 use crate::request::{RequestError, RequestField};
 
+/// The most fields of a query.
+const MOST_FIELDS: usize = 100;
+
 /// The query of a request about a hold: `key=…&each=true`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct HoldQuery {
@@ -31,7 +34,7 @@ impl<'a> QueryFields<'a> {
     ///
     /// # Errors
     ///
-    /// It has another field, or one twice that comes once, or cannot be decoded.
+    /// It has another field, or one twice that comes once, or too many, or cannot be decoded.
     pub(super) fn read(query: Option<&'a str>, once: &[&str], often: &[&str]) -> Result<Self, Problem> {
         let mut fields: Vec<(&str, Vec<u8>)> = Vec::new();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -40,6 +43,9 @@ impl<'a> QueryFields<'a> {
                 let known: Vec<String> = once.iter().chain(often).map(|name| format!("`{name}`")).collect();
                 let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
                 return Err(wrong("query", &format!("has {known}")));
+            }
+            if fields.len() == MOST_FIELDS {
+                return Err(wrong("query", &format!("more than {MOST_FIELDS} fields; send at most so many")));
             }
             if once.contains(&name) && fields.iter().any(|(other, _)| *other == name) {
                 return Err(wrong(name, "named twice; say it once"));
@@ -170,6 +176,9 @@ mod tests {
             let mut fields = QueryFields::read(Some(wrong), &["last"], &[]).unwrap();
             assert!(fields.number("last", 9).is_err(), "{wrong}");
         }
+        let most = "plan=a&".repeat(MOST_FIELDS);
+        assert_eq!(QueryFields::read(Some(&most), &[], &["plan"]).unwrap().texts("plan").unwrap().len(), 100);
+        assert!(QueryFields::read(Some(&format!("{most}plan")), &[], &["plan"]).is_err());
         assert_eq!(decoded("key", "a+b%2f", PlusMeaning::Plus).unwrap(), b"a+b/");
     }
 }

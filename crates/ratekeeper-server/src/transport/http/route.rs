@@ -23,6 +23,7 @@ use super::reply::{self, HttpReply, reply};
 use super::rls::{self, RlsRoute};
 use super::traced;
 use super::whole_body::whole_body;
+use crate::guesses::MetricsReader;
 use crate::net::Connection;
 use crate::request::{AdminVerb, PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
@@ -80,20 +81,29 @@ async fn dispatch(
     let is_needed = !is_probe && !is_page && http.responder.tokens().are_needed();
     let is_for_admins = tells_roles_apart(path);
     let is_for_metrics = path == metrics_path;
-    let shown = match (is_needed || is_for_admins) && !is_for_metrics {
+    let host = match is_probe {
+        true => Ok(()),
+        false => guard::check_host(&http.hosts, connection, &request),
+    };
+    let shown = match (is_needed || is_for_admins || host.is_err()) && !is_for_metrics {
         true => check.role_of(authorization).await,
         false => None,
     };
+    let reader = match is_for_metrics {
+        true => check.metrics_reader(authorization, guard::is_local(connection, &request)).await,
+        false => MetricsReader::Nobody,
+    };
     let is_welcome = match is_for_metrics {
-        true => check.may_read_metrics(authorization).await,
-        false => !is_needed || shown.is_some(),
+        true => reader != MetricsReader::Nobody,
+        // A token that is wrong is told, also where none is needed.
+        false => shown.is_some() || !(is_needed || is_for_admins && check.is_shown(authorization)),
     };
     if !is_welcome {
         return Err(Problem::unauthorized());
     }
     let has_proved = shown.is_some() || is_for_metrics && !http.responder.tokens().are_metrics_open();
-    if !is_probe && !has_proved {
-        guard::check_host(&http.hosts, connection, &request)?;
+    if !has_proved {
+        host?;
     }
     guard::check_origin(&http.hosts, &request, console::is_private(path))?;
     let right = match is_for_admins {
@@ -108,7 +118,7 @@ async fn dispatch(
         HttpRoutes::Debug if path == "/" && is_get => return Ok(rls::overview()),
         HttpRoutes::Debug if path == "/" => return Err(Problem::method("GET, HEAD")),
         HttpRoutes::Debug if rls_route.is_some_and(RlsRoute::is_for_lookers) => {}
-        HttpRoutes::Metrics(_) if path == metrics_path && is_get => return metrics_reply(http).await,
+        HttpRoutes::Metrics(_) if path == metrics_path && is_get => return metrics_reply(http, reader).await,
         HttpRoutes::Metrics(_) if path == metrics_path => return Err(Problem::method("GET, HEAD")),
         HttpRoutes::Debug | HttpRoutes::Metrics(_) => return Err(Problem::nothing_else()),
     }
@@ -131,7 +141,7 @@ async fn dispatch(
         "/throttle" | "/v1/forget" => return Err(Problem::method("POST")),
         "/health" if is_get => return health(http).await,
         "/ready" if is_get => return ready(http).await,
-        "/metrics" if is_get => return metrics_reply(http).await,
+        "/metrics" if is_get => return metrics_reply(http, reader).await,
         "/openapi.json" if is_get => {
             return Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))));
         }
@@ -276,8 +286,10 @@ async fn ready(http: &HttpTransport) -> Result<HttpReply, Problem> {
     Ok(reply(StatusCode::OK, json!({ "status": "ready" }).to_string()))
 }
 
-async fn metrics_reply(http: &HttpTransport) -> Result<HttpReply, Problem> {
-    let mut reply = reply(StatusCode::OK, http.written(metrics::render).await?);
+async fn metrics_reply(http: &HttpTransport, reader: MetricsReader) -> Result<HttpReply, Problem> {
+    let tells_keys = reader == MetricsReader::SeesKeys;
+    let page = http.written(move |engine| metrics::render(engine, tells_keys)).await?;
+    let mut reply = reply(StatusCode::OK, page);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     reply.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(reply)

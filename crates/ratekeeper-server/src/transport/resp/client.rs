@@ -21,16 +21,10 @@ use crate::request::{CheckedThrottle, HoldVerb, PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
 use crate::secret::{AdminRight, UNASKED};
 use crate::stream::{Buffers, MAX_BATCH, MAX_COSTLY, PendingThrottle, Progress, decide};
-use crate::watch::LogThrottle;
 
 /// The answer to `WATCH`. Promising what is not kept would be worse than a refusal.
 const WATCH_REFUSED: &str = "ERR WATCH is not supported: no key can be read here and written later, because a decision does \
      both in one step; send the commands without WATCH";
-
-/// Words that only HTTP begins a line with; Redis closes the connection at these, too.
-const HTTP_WORDS: [&[u8]; 2] = [b"post", b"host:"];
-
-static HTTP_LOG: LogThrottle = LogThrottle::each_minute();
 
 /// One client's side of the protocol, without its socket.
 #[derive(Debug)]
@@ -248,16 +242,6 @@ impl RespClient {
         let mut reply = RespReply::new(out, session.version);
         let Some(spec) = spec else {
             let name = words.first().copied().unwrap_or_default();
-            // A browser that was told to post here by a page from elsewhere: what follows is that page's, not a client's.
-            if HTTP_WORDS.iter().any(|word| name.eq_ignore_ascii_case(word)) {
-                if let Some(skipped) = HTTP_LOG.is_due() {
-                    tracing::warn!(
-                        skipped,
-                        "resp: a connection speaks HTTP and is closed; HTTP has a port of its own"
-                    );
-                }
-                return true;
-            }
             reply.error(&format!("ERR unknown command '{}'", escaped(name)));
             return false;
         };

@@ -1,167 +1,197 @@
-"use strict";
+// The console: connects to the server, and shows what it says once a second.
 
-// Keys and names are only ever set as text: nothing of them is markup.
-const byId = (id) => document.getElementById(id);
-const element = (name, text) => {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
-  return made;
-};
-const row = (cells) => {
-  const made = element("tr");
-  made.replaceChildren(...cells.map((cell) => element("td", cell)));
-  return made;
-};
-const number = (value) => value.toLocaleString("en");
+import { drawChart, setSeries } from "./console/chart.js";
+import { byId, setText } from "./console/dom.js";
+import { showEvents } from "./console/events.js";
+import { lookAt, rightsChanged, setUpKeys } from "./console/key.js";
+import { showNotices } from "./console/notices.js";
+import { showAbout, showNumbers } from "./console/numbers.js";
+import { choosePlan, setUpPlans, showTables, takeHistory, takeSecond } from "./console/plans.js";
+import { Series } from "./console/series.js";
+import { Problem, ask, hasToken, watch } from "./console/server.js";
+import { clock, visible } from "./console/text.js";
+import { askForToken, hideToken } from "./console/token.js";
+import "./console/trial.js";
 
-// Kept for as long as the tab is open, and nowhere else.
-let token = sessionStorage.getItem("token") || "";
-let isAdmin = false;
-let lastEvent = 0;
-let ended = null;
+/** Between two attempts to connect. */
+const RETRY_MS = 2000;
+/** A tab that nobody looks at gives its stream back after so long. */
+const HIDDEN_MS = 30000;
 
-const fetchFrom = (path, options = {}) => {
-  const headers = new Headers(options.headers);
-  if (token) headers.set("authorization", `Bearer ${token}`);
-  if (options.body) headers.set("content-type", "application/json");
-  return fetch(path, { ...options, headers, cache: "no-store" });
-};
+const newSeries = () => ({ "1s": new Series(1, 900), "1m": new Series(60, 1440) });
+/** All answers, and those of the plan that was chosen. */
+const all = newSeries();
+let ofPlan = null;
+let plan = null;
+let resolution = "1s";
+/** The last message, and when it came in by the clock of this machine: the server's may stand elsewhere. */
+let stats = null;
+let heardAt = 0;
+/** Why there are no messages; empty while there are. */
+let lost = "";
+let connection = null;
 
-const ask = async (path, options) => {
-  const response = await fetchFrom(path, options);
-  const body = await response.json();
-  if (response.ok) {
-    byId("problem").textContent = "";
-    return body;
-  }
-  byId("token-form").hidden = response.status !== 401 && body.code !== "admin_required";
-  throw new Error(`${body.title}: ${body.detail}`);
-};
-
-const tell = (problem) => {
-  byId("problem").textContent = problem.message;
+/** The state of the connection, in a word beside the name. */
+const setState = (state, word) => {
+  byId("live").dataset.state = state;
+  setText(byId("live"), word);
+  document.title = `${state === "live" ? "" : `(${word}) `}${stats ? `${visible(stats.server.name)} · ` : ""}ratekeeper`;
 };
 
-const show = (stats) => {
-  isAdmin = stats.rights.admin;
-  const { server, store, second } = stats;
-  const latency = store.latency_ms === null ? "" : ` ${store.latency_ms} ms`;
-  byId("server").textContent =
-    `${server.name} · up ${server.uptime_s} s · store ${store.kind} ${store.status}${latency} · ${server.version}`;
-  const facts = [
-    ["decided/s", number(second.allowed + second.denied)],
-    ["allowed/s", number(second.allowed)],
-    ["denied/s", number(second.denied)],
-    ["errors/s", number(second.errors)],
-    ["p99", second.p99_us === null ? "–" : `${second.p99_us} µs`],
-  ];
-  if (store.keys !== null) facts.push(["keys", `${number(store.keys)} of ${number(store.max_keys)}`]);
-  byId("now").replaceChildren(
-    ...facts.map(([name, value]) => {
-      const fact = element("div");
-      fact.append(element("dt", name), element("dd", value));
-      return fact;
-    }),
-  );
-  const planRow = (name, counts) =>
-    row([
-      name,
-      number(counts.second.allowed + counts.second.denied),
-      number(counts.second.denied),
-      number(counts.minute.denied),
-    ]);
-  const rows = stats.plans.map((plan) => planRow(plan.plan, plan));
-  if (stats.other_plans) rows.push(planRow(`${stats.other_plans.plans} others`, stats.other_plans));
-  byId("plans").replaceChildren(...rows);
-  if (stats.last_event !== lastEvent) showEvents(stats.last_event).catch(tell);
+// Drawing: once for each message, or once a second while there is none, and never for nobody.
+let isDrawing = false;
+const draw = () => {
+  if (isDrawing || document.hidden) return;
+  isDrawing = true;
+  requestAnimationFrame(() => {
+    isDrawing = false;
+    showNotices(stats, lost);
+    if (stats) show();
+  });
 };
 
-const showEvents = async (last) => {
-  lastEvent = last;
-  const { events } = await ask("v1/events");
-  const line = (event) => element("li", `${new Date(event.time).toLocaleTimeString()} ${event.kind}: ${event.text}`);
-  byId("events").replaceChildren(...events.reverse().slice(0, 20).map(line));
+const show = () => {
+  byId("content").hidden = false;
+  byId("content").classList.toggle("stale", lost !== "");
+  showAbout(stats);
+  showNumbers(stats);
+  showTables(stats);
+  // While nothing is heard, time goes on: the gap grows as it is looked at.
+  const now = stats.time + (lost ? performance.now() - heardAt : 0);
+  setSeries((ofPlan ?? all)[resolution], ofPlan !== null);
+  drawChart(Math.max(all[resolution].newest, all[resolution].slotOf(now)));
 };
 
-// EventSource cannot send a token, so the stream is read by hand.
-const watch = async () => {
-  const controller = new AbortController();
-  ended = () => controller.abort();
-  const response = await fetchFrom("v1/stats/stream", { signal: controller.signal });
-  if (!response.ok) {
-    const problem = await response.json();
-    byId("token-form").hidden = response.status !== 401;
-    throw new Error(`${problem.title}: ${problem.detail}`);
-  }
-  byId("problem").textContent = "";
-  byId("token-form").hidden = true;
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let unread = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    unread += value;
-    const messages = unread.split("\n\n");
-    unread = messages.pop();
-    for (const message of messages) {
-      const data = message.split("\n").find((line) => line.startsWith("data: "));
-      if (data) show(JSON.parse(data.slice(6)));
-    }
-  }
+const onStats = (message) => {
+  const wasAdmin = stats?.rights.admin ?? message.rights.admin;
+  stats = message;
+  heardAt = performance.now();
+  lost = "";
+  all["1s"].push(message.time, message.second);
+  const row = message.plans.find((one) => one.plan === plan);
+  if (row) ofPlan?.["1s"].push(message.time, row.second);
+  takeSecond(message);
+  setState("live", message.server.draining ? "draining" : "live");
+  showEvents(message).catch(() => {});
+  if (wasAdmin !== message.rights.admin) rightsChanged();
+  draw();
 };
 
-const watchForEver = async () => {
-  for (;;) {
-    try {
-      await watch();
-      byId("server").textContent = "the server has ended the stream; connecting again";
-    } catch (problem) {
-      if (problem.name !== "AbortError") tell(problem);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 2000));
-  }
+/** Asks for what the server remembers: of everything, or of one plan. */
+const loadHistory = async (into, step, last, name = null) => {
+  const query = new URLSearchParams({ resolution: step, last, ...(name && { plans: name }) });
+  const history = await ask(`v1/history?${query}`);
+  const lists = name ? history.plans.find((one) => one.plan === name) : history;
+  into[step].anchorAt(step === "1s" && stats ? stats.time : history.end);
+  if (lists) into[step].merge(history, lists);
 };
 
-const look = async () => {
-  const view = await ask(`v1/keys/${encodeURIComponent(byId("key").value)}`);
-  const rows = view.plans.flatMap((plan) =>
-    plan.rules.map((rule) =>
-      row([
-        plan.plan,
-        rule.rule,
-        number(rule.level),
-        number(rule.limit),
-        rule.retry_after_ms < 0 ? "never" : `${rule.retry_after_ms} ms`,
-      ]),
-    ),
-  );
-  byId("rules").replaceChildren(...rows);
-  byId("reset").hidden = !isAdmin;
+const loadAll = async () => {
+  const recent = ask("v1/history?last=60&plans=all").then(takeHistory);
+  await Promise.all([loadHistory(all, "1s", 900), loadHistory(all, "1m", 1440), recent, plan && loadPlan()]);
+  draw();
 };
 
-byId("key-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  look().catch(tell);
-});
-byId("reset").addEventListener("click", () => {
-  const path = `v1/keys/${encodeURIComponent(byId("key").value)}`;
-  ask(path, { method: "DELETE" }).then(look).catch(tell);
-});
-byId("try-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const body = JSON.stringify({ limit: byId("limit").value });
-  const told = (tried) => {
-    const sample = tried.sampled.keys_one_in > 1 ? `, of one key in ${tried.sampled.keys_one_in}` : "";
-    byId("tried").textContent =
-      `would have denied ${number(tried.denied)} of ${number(tried.requests)} requests${sample}; ` +
-      `${number(tried.was_denied)} were denied`;
+const loadPlan = () => Promise.all([loadHistory(ofPlan, "1s", 900, plan), loadHistory(ofPlan, "1m", 1440, plan)]);
+
+/** Watches until the stream ends. */
+const connect = async () => {
+  connection = new AbortController();
+  let minutes = null;
+  const onMessage = (message) => {
+    if (minutes === null) {
+      hideToken("admin");
+      minutes = setInterval(() => loadHistory(all, "1m", 3).catch(() => {}), 60000);
+      for (const series of [all, ofPlan]) series?.["1s"].anchorAt(message.time);
+      onStats(message);
+      loadAll().catch(() => {});
+    } else onStats(message);
   };
-  ask("v1/try", { method: "POST", body }).then(told).catch(tell);
+  try {
+    await watch(onMessage, connection.signal);
+  } finally {
+    clearInterval(minutes);
+  }
+};
+
+const lose = (why, pause) => {
+  const since = stats ? ` What is shown is of ${clock(stats.time)}.` : "";
+  lost = `${why} Trying again every ${pause / 1000} s.${since}`;
+  setState("lost", "not connected");
+  draw();
+};
+
+/** Says what became of a connection; returns how long to wait for the next. */
+const afterwards = async (failure) => {
+  if (connection.signal.aborted) return 0;
+  if (failure instanceof Problem && failure.status === 401) {
+    lost = "";
+    setState("locked", "token wanted");
+    draw();
+    await askForToken(hasToken() ? "again" : "look");
+    return 0;
+  }
+  let [why, pause] = [stats ? "The connection is lost." : "The server cannot be reached.", RETRY_MS];
+  if (failure instanceof Problem) {
+    why = `The server refuses: ${failure.message}.`;
+    pause = 1000 * failure.retryAfter || RETRY_MS;
+  }
+  if (failure?.code === "too_many_streams") why = "As many consoles are open as this server serves. Close another one.";
+  lose(why, pause);
+  return pause;
+};
+
+const connectForEver = async () => {
+  for (;;) {
+    const failure = await connect().catch((thrown) => thrown);
+    const pause = await afterwards(failure);
+    if (connection.signal.aborted) await untilSeen();
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+};
+
+/** Waits until the tab is looked at. */
+const untilSeen = async () => {
+  while (document.hidden) {
+    await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
+  }
+};
+
+let hiding = null;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = setTimeout(() => connection?.abort(), HIDDEN_MS);
+  else draw();
 });
-byId("token-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token = byId("token").value;
-  sessionStorage.setItem("token", token);
-  if (ended) ended();
-});
-watchForEver();
+setInterval(() => lost && draw(), 1000);
+
+/** As an administrator, one sees more: the stream begins anew with the token. */
+const becomeAdmin = async () => {
+  await askForToken("admin");
+  connection?.abort();
+};
+
+const showPlan = async (name) => {
+  plan = name;
+  setText(byId("chart-scope"), name === null ? "" : `only plan ${name}`);
+  ofPlan = name === null ? null : newSeries();
+  if (stats) ofPlan?.["1s"].anchorAt(stats.time);
+  draw();
+  if (name !== null) await loadPlan().catch(() => choosePlan(null));
+  draw();
+};
+
+const setResolution = (step) => {
+  resolution = step;
+  byId("by-second").setAttribute("aria-pressed", String(step === "1s"));
+  byId("by-minute").setAttribute("aria-pressed", String(step === "1m"));
+  setText(byId("chart-title"), step === "1s" ? "Last 15 minutes" : "Last 24 hours");
+  draw();
+};
+
+byId("by-second").addEventListener("click", () => setResolution("1s"));
+byId("by-minute").addEventListener("click", () => setResolution("1m"));
+byId("top-token").addEventListener("click", becomeAdmin);
+setUpPlans({ onPlan: showPlan, onKey: lookAt });
+setUpKeys({ isAdmin: () => Boolean(stats?.rights.admin), askForToken: becomeAdmin });
+connectForEver();
