@@ -112,18 +112,28 @@ fn chance(seed: u64) -> f64 {
     (mixed >> 40) as f64 / (1_u64 << 24) as f64
 }
 
+/// The number without its fraction; nothing of what is below zero.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a fraction saturates, and what is counted here is small"
+)]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
 /// Between 0 and 1, changing slowly.
 fn drift(at: f64, seed: u64, period: f64) -> f64 {
     let (step, share) = ((at / period).floor(), (at / period).fract());
     let smooth = share * share * (3.0 - 2.0 * share);
-    let value = |index: f64| chance(index as u64 * 7_919 + seed);
+    let value = |index: f64| chance(whole(index) * 7_919 + seed);
     value(step) * (1.0 - smooth) + value(step + 1.0) * smooth
 }
 
 /// So many requests of this plan in a tick, by users of whom some ask far more than others.
 fn crowd(rate: f64, tick: u64, plan: &'static str, users: f64, name: &str) -> Vec<(String, &'static str)> {
-    let asks = (rate * TICK.as_secs_f64() * (0.9 + 0.2 * chance(tick + 11))).round() as u64;
-    let user = |index: u64| (users * chance(tick * 10_007 + index * 31 + 5).powi(3)) as u64;
+    let asks = whole((rate * TICK.as_secs_f64() * (0.9 + 0.2 * chance(tick + 11))).round());
+    let user = |index: u64| whole(users * chance(tick * 10_007 + index * 31 + 5).powi(3));
     (0..asks).map(|index| (format!("{name}:{}", 40 + user(index)), plan)).collect()
 }
 
@@ -141,8 +151,8 @@ fn machines(at: f64, tick: u64) -> Vec<(String, &'static str)> {
     asks.extend(crowd(12.0, tick, "llm", 30.0, "agent"));
     asks.extend(crowd(4.0, tick, "login", 50.0, "198.51.100"));
     let storm = (drift(at, 5, 75.0) - 0.5).max(0.0) * 4_000.0;
-    asks.extend((0..(storm * TICK.as_secs_f64()) as u64).map(|_| ("crawler:acme".to_owned(), "search")));
-    asks.extend((0..(20.0 * drift(at, 6, 60.0)) as u64 / 4).map(|_| ("198.51.100.7".to_owned(), "login")));
+    asks.extend((0..whole(storm * TICK.as_secs_f64())).map(|_| ("crawler:acme".to_owned(), "search")));
+    asks.extend((0..whole(5.0 * drift(at, 6, 60.0))).map(|_| ("198.51.100.7".to_owned(), "login")));
     asks
 }
 
