@@ -54,7 +54,7 @@ pub(super) fn run(flags: &KeyFlags) -> Result<ExitCode> {
         query.push(format!("key={}", std::mem::take(&mut key)));
     }
     let separator = if query.is_empty() { "" } else { "?" };
-    let path = format!("/v1/keys/{}{separator}{}", key, query.join("&"));
+    let path = format!("/v1/keys/{key}{separator}{}", query.join("&"));
     let (method, field) = if flags.reset { ("DELETE", "forgotten") } else { ("GET", "plans") };
     let answer = match flags.server.ask(method, &path, field) {
         Ok(answer) => answer,
