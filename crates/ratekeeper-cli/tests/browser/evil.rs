@@ -53,6 +53,12 @@ fn a_key_named_script_is_text() {
     page.look_at(r"a\xff\\b");
     page.await_text("#key-view", "1 of 1");
 
+    // Steps in a path, which a browser takes out of it.
+    client.send(command(&[b"ACQUIRE", b"..", b"free"]));
+    client.reply();
+    page.look_at("..");
+    page.await_text("#key-view", "1 of 1");
+
     let scripts = page.browser.run(
         "return [window.evil ?? null, document.images.length, [...document.scripts].map((one) => one.getAttribute('src'))]",
     );

@@ -26,6 +26,7 @@ use super::shard::Shard;
 use super::shards::{ShardHandle, Shards};
 use super::snapshot_bytes::Bytes;
 use super::snapshot_error::SnapshotError;
+use super::sync::let_others_in;
 use super::tag::KeyHash;
 use crate::plan::OnLapse;
 use crate::port::{HoldId, HoldState};
@@ -120,6 +121,7 @@ impl HoldsWriter {
                 holds.records.end()
             };
             all.append(&mut self.slice);
+            let_others_in();
             from += SLICE;
             if from >= end {
                 return Some(all);

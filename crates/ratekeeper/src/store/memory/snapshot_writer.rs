@@ -8,6 +8,7 @@ use super::keys::{KeptKey, KeyPlaces};
 use super::shard::Shard;
 use super::shards::ShardHandle;
 use super::snapshot_holds::HoldsWriter;
+use super::sync::let_others_in;
 use super::tag::Tag;
 use crate::{Nanos, Timestamp};
 
@@ -160,6 +161,7 @@ impl ShardSlice {
         let (expires_at, count_at) = (self.bytes.len() - 8, self.bytes.len());
         self.word(0);
         loop {
+            let_others_in();
             // Before the lock is taken.
             self.bytes.reserve(LOG_SLICE * 16);
             let shard = shard.lock();

@@ -94,6 +94,8 @@ const loadAll = async () => {
 
 const loadPlan = () => Promise.all([loadHistory(ofPlan, "1s", 900, plan), loadHistory(ofPlan, "1m", 1440, plan)]);
 
+const loadMinutes = () => Promise.all([loadHistory(all, "1m", 3), plan && loadHistory(ofPlan, "1m", 3, plan)]);
+
 /** Watches until the stream ends. */
 const connect = async () => {
   connection = new AbortController();
@@ -101,7 +103,7 @@ const connect = async () => {
   const onMessage = (message) => {
     if (minutes === null) {
       hideToken("admin");
-      minutes = setInterval(() => loadHistory(all, "1m", 3).catch(() => {}), 60000);
+      minutes = setInterval(() => loadMinutes().catch(() => {}), 60000);
       for (const series of [all, ofPlan]) series?.["1s"].anchorAt(message.time);
       onStats(message);
       loadAll().catch(() => {});

@@ -2,7 +2,7 @@
 
 import { byId, make } from "./dom.js";
 import { ask } from "./server.js";
-import { moment, visible } from "./text.js";
+import { count, moment, visible } from "./text.js";
 
 /** Not by colour alone. */
 const SIGNS = { info: "·", warn: "▲", error: "■" };
@@ -10,14 +10,14 @@ const SIGNS = { info: "·", warn: "▲", error: "■" };
 let have = { last: 0, started: 0 };
 let isAsking = false;
 
-const line = ({ time, kind, level, text }) => {
+const line = ({ time, kind, level, text, times }) => {
   // Most texts begin with what they are about.
   const word = `${level === "info" ? "" : `${level}: `}${text.includes(kind) ? "" : `${kind}: `}`;
   return make(
     `li.${level}`,
     make("span.sign", { "aria-hidden": "true" }, SIGNS[level] ?? "·"),
     make("time", { datetime: new Date(time).toISOString() }, moment(time)),
-    make("span", make("b", word), visible(text)),
+    make("span", make("b", word), visible(text), times > 1 ? make("span.dim", ` (${count(times)} times)`) : ""),
   );
 };
 

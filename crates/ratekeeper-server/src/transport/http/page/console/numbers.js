@@ -32,7 +32,7 @@ export const showNumbers = ({ second, minute, store }) => {
   const all = minute.allowed + minute.denied;
   const ofMinute = (part) => `last minute ${percent(part, all)}`;
   decided(count(second.allowed + second.denied), `last minute ${short(all / 60)}/s`);
-  const shadow = minute.would_deny && `${percent(minute.would_deny, all)} would be denied`;
+  const shadow = minute.would_deny && `would deny ${percent(minute.would_deny, all)}`;
   allowed(short(second.allowed), shadow || ofMinute(minute.allowed));
   denied(short(second.denied), ofMinute(minute.denied));
   const failed = second.failed_open + second.failed_closed;

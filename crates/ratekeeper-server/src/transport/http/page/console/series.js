@@ -43,9 +43,10 @@ export class Series {
     return this.anchor + (slot - Math.round(this.anchor / this.stepMs)) * this.stepMs;
   }
 
-  /** From here on, slots are counted from this time. */
+  /** From here on, slots are counted from this time; unless they are already counted from one that is whole steps away. */
   anchorAt(time) {
-    this.anchor = time;
+    const steps = (time - this.anchor) / this.stepMs;
+    if (!this.anchor || Math.abs(steps - Math.round(steps)) > 0.25) this.anchor = time;
   }
 
   put(slot, point) {
