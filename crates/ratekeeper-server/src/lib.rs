@@ -53,7 +53,9 @@ mod files;
 pub mod fuzz;
 mod guesses;
 mod net;
-#[cfg_attr(not(feature = "otel"), path = "no_otel.rs")]
+#[cfg(not(feature = "otel"))]
+mod no_otel;
+#[cfg(feature = "otel")]
 mod otel;
 mod record;
 mod request;
@@ -74,6 +76,9 @@ mod transport;
 mod watch;
 mod watcher;
 mod xds;
+
+#[cfg(not(feature = "otel"))]
+use no_otel as otel;
 
 pub use engine::Engine;
 pub use error::ServerError;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::{DEADLINE, Folder, Server, command, eventually};
 
@@ -31,6 +31,9 @@ const LIMITS: [AskedLimit; 7] = [
     AskedLimit::of("log-narrow", 3_000, " log"),
     AskedLimit { is_held: true, ..AskedLimit::of("held", 1_000_000, "") },
 ];
+
+/// Between ten requests of a client and the next ten.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Holds of each client and round that are not ended before the kill.
 const KEPT: usize = 20;
@@ -111,6 +114,10 @@ fn load(address: SocketAddr, limit: AskedLimit) -> JoinHandle<Seen> {
             reply(&mut stream)
         };
         loop {
+            // The machine is not to be so busy that the state is written late.
+            if seen.asked.is_multiple_of(10) {
+                thread::park_timeout(PAUSE);
+            }
             seen.asked += 1;
             let told = match limit.is_held {
                 true => ask(&["HOLD", limit.name, limit.name, "LEASE", "3600000"]),
@@ -146,7 +153,8 @@ struct Known {
 /// What was seen until a kill, and what may be forgotten by it.
 struct Crash {
     seen: Vec<Vec<Seen>>,
-    /// What happened after that may be forgotten.
+    /// When the file was begun that the next server reads, or this server started if it has written none. What happened after
+    /// that may be forgotten, and nothing else.
     forgets_after: Instant,
 }
 
@@ -200,24 +208,31 @@ fn what_comes_back_is_never_older_than_one_interval() {
             started.elapsed() >= INTERVAL * kill / 10
         });
         // Killed, and not told to stop.
-        let killed = Instant::now();
+        let (killed, killed_at) = (Instant::now(), SystemTime::now());
         drop(server);
         let of_key = |clients: Vec<JoinHandle<Seen>>| -> Vec<Seen> {
             clients.into_iter().map(|client| client.join().unwrap()).collect()
         };
         let seen: Vec<Vec<Seen>> = clients.into_iter().map(of_key).collect();
         assert!(seen.iter().flatten().all(|seen| seen.asked > 10), "there was no load");
-        let mut age = INTERVAL;
+        let (used, most) = match is_damaged {
+            true => (format!("{state}.before"), 2 * INTERVAL),
+            false => (state.clone(), INTERVAL),
+        };
+        // The time of a file is when it was begun.
+        let written = fs::metadata(used).and_then(|metadata| metadata.modified()).ok();
+        let age = written.and_then(|written| killed_at.duration_since(written).ok());
+        let age = age.map_or(killed - started, |age| age.min(killed - started));
+        // A machine that stood still, and this test with it, is not the server's fault.
+        assert!(age <= most + stall, "{age:?} old, with a stall of {stall:?}, at {kill}");
         if is_damaged {
             let bytes = fs::read(&state).unwrap();
             fs::write(&state, &bytes[..bytes.len() - 1]).unwrap();
-            age += INTERVAL;
             // Killed before it has written anything: what it found is there for the next one, too.
             let server = Server::with(&flags);
             server.await_log("the one before is used");
         }
-        // A machine that stood still, and this test with it, is not the server's fault.
-        last = Some(Crash { seen, forgets_after: killed.checked_sub(age + stall).unwrap() });
+        last = Some(Crash { seen, forgets_after: killed - age });
     }
     // The last one is looked at, too.
     let server = Server::with(&flags);

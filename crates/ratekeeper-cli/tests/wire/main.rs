@@ -45,6 +45,8 @@ mod refund;
 mod reload;
 mod resp;
 mod rls;
+#[cfg(target_os = "linux")]
+mod scale;
 mod snapshot;
 mod stop;
 mod store;

@@ -295,7 +295,7 @@ fn a_file_that_may_not_be_opened_is_left_alone() {
     assert_eq!(server.ask(TAKE), "1 1 0 3600 0");
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     let (code, said) = not_started(&mut without_privileges(&["--snapshot", &path]));
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("cannot be read; make it readable, or move it away"), "{said}");

@@ -195,6 +195,26 @@ fn a_request_over_http_belongs_to_the_trace_of_its_caller() {
     assert_eq!(attributes[2], [&common[..], &["http.response.status_code=404"]].concat());
 }
 
+/// They waited for the next second, and were lost with the process.
+#[test]
+fn spans_that_wait_are_sent_at_the_stop() {
+    let folder = Folder::new("traces-stop");
+    let (collector, config) = (Collector::start(200), folder.write("plans.toml", PLANS));
+    let server = Server::with(&["--config", &config, "--otlp", &collector.url()]);
+    assert_eq!(curl(&server, "/v1/keys/user:secret", &["-H", &field("01")], None).status, 200);
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(collector.spans(1)[0].name, "GET /v1/keys/{key}");
+    // One that takes nothing does not hold up the stop for long.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let server = Server::with(&["--config", &config, "--otlp", &url]);
+    assert_eq!(curl(&server, "/v1/keys/user:secret", &["-H", &field("01")], None).status, 200);
+    server.signal("TERM");
+    assert!(server.await_log("not all spans could be sent").contains("WARN"));
+    assert_eq!(server.wait().code(), Some(0));
+}
+
 #[test]
 fn a_call_of_grpc_belongs_to_the_trace_of_its_caller() {
     let folder = Folder::new("traces-grpc");

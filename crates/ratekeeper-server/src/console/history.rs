@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use super::percentile::percentile;
 use super::points::{PlanPoint, ServerPoint, TransportPoint};
-use super::series::{Series, SeriesRow};
+use super::series::{RingSeries, SeriesRow};
 
 /// How many seconds are kept: 15 minutes.
 const SECONDS: usize = 900;
@@ -51,8 +51,8 @@ pub(crate) enum AskedPlans {
 /// The rings.
 #[derive(Debug)]
 pub(super) struct History {
-    seconds: Series,
-    minutes: Series,
+    seconds: RingSeries,
+    minutes: RingSeries,
     /// The minute that is not over.
     pending: SeriesRow,
     pending_seconds: usize,
@@ -61,7 +61,7 @@ pub(super) struct History {
 /// A copy of what a query asks for. To write it takes a while, and nobody is to wait for that.
 #[derive(Debug)]
 pub(super) struct HistoryCopy {
-    series: Series,
+    series: RingSeries,
     lanes: ToldLanes,
     /// When the last point ended, in milliseconds since the epoch.
     end: u64,
@@ -80,7 +80,7 @@ pub(super) struct ToldLanes {
 
 impl Default for History {
     fn default() -> Self {
-        let (seconds, minutes) = (Series::new(SECONDS), Series::new(MINUTES));
+        let (seconds, minutes) = (RingSeries::new(SECONDS), RingSeries::new(MINUTES));
         History { seconds, minutes, pending: SeriesRow::default(), pending_seconds: 0 }
     }
 }
@@ -136,7 +136,7 @@ impl History {
     }
 
     /// Returns the rings of seconds.
-    pub(super) fn seconds(&self) -> &Series {
+    pub(super) fn seconds(&self) -> &RingSeries {
         &self.seconds
     }
 
@@ -226,7 +226,7 @@ impl HistoryCopy {
     }
 }
 
-fn plan_lists(out: &mut String, series: &Series, lane: usize, last: usize) {
+fn plan_lists(out: &mut String, series: &RingSeries, lane: usize, last: usize) {
     let points = |read: fn(PlanPoint) -> u32| series.plan(lane, last).map(move |point| point.map(read));
     list(out, "allowed", points(|point| point.allowed));
     list(out, "denied", points(|point| point.denied));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::watch::{RuleReading, TimesReading, part_of};
+use crate::watch::{PlanRuleReading, TimesReading, part_of};
 
 /// Answers, by what they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -104,7 +104,7 @@ pub(super) struct PlanPoint {
 
 impl PlanPoint {
     /// Returns what was counted between two readings.
-    pub(super) fn between(before: &RuleReading, now: &RuleReading) -> Self {
+    pub(super) fn between(before: &PlanRuleReading, now: &PlanRuleReading) -> Self {
         PlanPoint {
             allowed: narrow(now.allowed.saturating_sub(before.allowed)),
             denied: narrow(now.denied.saturating_sub(before.denied)),

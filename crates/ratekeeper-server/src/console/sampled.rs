@@ -196,7 +196,7 @@ mod tests {
         ask(10);
         state.read(&engine, false, at(7_000 + (MOST_LATE + 2) * 1_000));
         let mut slept = vec![Some(10); 7];
-        slept.extend([None; MOST_LATE as usize + 1]);
+        slept.extend((0..=MOST_LATE).map(|_| None));
         slept.push(Some(10));
         assert_eq!(allowed(&state), slept);
     }

@@ -5,7 +5,7 @@ use super::points::{LanePoint, PlanPoint, ServerPoint, TransportPoint};
 /// A ring of fixed length, with a lane for the server, one for each plan that has one, and one for each transport.
 /// Lanes of plans and transports take memory from their first use on.
 #[derive(Debug)]
-pub(super) struct Series {
+pub(super) struct RingSeries {
     capacity: usize,
     /// Where the next point goes.
     next: usize,
@@ -73,11 +73,11 @@ fn merge<P: LanePoint>(sums: &mut Vec<P>, later: &[P]) {
     sums.iter_mut().zip(later).for_each(|(sum, later)| sum.merge(later));
 }
 
-impl Series {
+impl RingSeries {
     /// Returns an empty ring of this many points.
     pub(super) fn new(capacity: usize) -> Self {
         let (plans, transports) = (Vec::new(), Vec::new());
-        Series { capacity, next: 0, len: 0, server: vec![None; capacity], plans, transports }
+        RingSeries { capacity, next: 0, len: 0, server: vec![None; capacity], plans, transports }
     }
 
     /// Writes a point into every lane; the oldest is gone.
@@ -96,7 +96,7 @@ impl Series {
             true => lane.clone(),
             false => Lane::default(),
         };
-        Series {
+        RingSeries {
             server: self.server.clone(),
             plans: self.plans.iter().enumerate().map(copied).collect(),
             transports: if with_transports { self.transports.clone() } else { Vec::new() },
@@ -169,13 +169,13 @@ mod tests {
         }
     }
 
-    fn told(series: &Series, last: usize) -> Vec<Option<u64>> {
+    fn told(series: &RingSeries, last: usize) -> Vec<Option<u64>> {
         series.server(last).map(|point| point.map(|point| point.traffic.allowed)).collect()
     }
 
     #[test]
     fn the_last_points_are_kept_in_their_order() {
-        let mut series = Series::new(3);
+        let mut series = RingSeries::new(3);
         assert!(told(&series, 9).is_empty());
         series.push(&row(1));
         series.push(&row(2));

@@ -11,7 +11,7 @@ use super::streams::MOST_STREAMS;
 use super::top_keys::ShownKey;
 use super::tracked_plans::OTHER;
 use crate::engine::Engine;
-use crate::watch::{ProbeReading, RefusedKeys, RuleReading, shown_key};
+use crate::watch::{PlanRuleReading, ProbeReading, RefusedKeys, shown_key};
 
 /// How old a probe of the store may be to be told.
 const FRESH_PROBE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -281,7 +281,7 @@ fn plan_counts(state: &SampledState, lane: usize) -> PlanCounts {
             would_deny: sum.would_deny + u64::from(would_deny),
         })
     };
-    let RuleReading { allowed, denied, would_deny } = state.plans.total(lane);
+    let PlanRuleReading { allowed, denied, would_deny } = state.plans.total(lane);
     PlanCounts { second: sum(1), minute: sum(MINUTE), total: PlanTraffic { allowed, denied, would_deny } }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ratekeeper::Name;
 
 use super::points::PlanPoint;
-use crate::watch::RuleReading;
+use crate::watch::PlanRuleReading;
 
 /// The most plans with a lane of their own.
 pub(super) const MOST_PLANS: usize = 64;
@@ -19,12 +19,12 @@ pub(super) const OTHER: usize = 0;
 pub(super) struct TrackedPlans {
     lanes: HashMap<Name, usize>,
     /// By lane; the first is that of all others.
-    seen: Vec<RuleReading>,
+    seen: Vec<PlanRuleReading>,
     /// By lane: for how many looks nothing was counted.
     idle: Vec<u32>,
     /// Plans without a lane that are in no registry, and what was counted of them when it last mattered: that of Envoy's
     /// rules is such a plan while it is asked for, and one that was removed is not.
-    strangers: HashMap<Name, RuleReading>,
+    strangers: HashMap<Name, PlanRuleReading>,
 }
 
 /// What a look at the counters of plans has found.
@@ -40,7 +40,7 @@ impl Default for TrackedPlans {
     fn default() -> Self {
         TrackedPlans {
             lanes: HashMap::new(),
-            seen: vec![RuleReading::default()],
+            seen: vec![PlanRuleReading::default()],
             idle: vec![0],
             strangers: HashMap::new(),
         }
@@ -55,15 +55,15 @@ impl TrackedPlans {
     pub(super) fn look(
         &mut self,
         registered: &[Name],
-        each: impl FnOnce(&mut dyn FnMut(&Name, RuleReading)),
+        each: impl FnOnce(&mut dyn FnMut(&Name, PlanRuleReading)),
     ) -> PlanLook {
         if registered.len() <= MOST_PLANS {
             for name in registered {
-                self.give_free_lane(name, RuleReading::default());
+                self.give_free_lane(name, PlanRuleReading::default());
             }
         }
-        let mut sums = vec![RuleReading::default(); self.seen.len()];
-        let mut others: HashMap<Name, RuleReading> = HashMap::new();
+        let mut sums = vec![PlanRuleReading::default(); self.seen.len()];
+        let mut others: HashMap<Name, PlanRuleReading> = HashMap::new();
         // Not if nobody can get one: there may be ten thousand others, every second.
         let can_give = self.lanes.len() < MOST_PLANS || self.gone(registered).is_some();
         each(&mut |name, reading| {
@@ -93,14 +93,14 @@ impl TrackedPlans {
     }
 
     /// Gives lanes to plans that were counted among the others, those with most decisions first.
-    fn give_lanes(&mut self, registered: &[Name], others: HashMap<Name, RuleReading>) -> Vec<usize> {
+    fn give_lanes(&mut self, registered: &[Name], others: HashMap<Name, PlanRuleReading>) -> Vec<usize> {
         let mut cleared = Vec::new();
         if others.is_empty() {
             return cleared;
         }
         let mut others: Vec<_> = others.into_iter().collect();
         others.sort_by(|(one, ones), (other, others)| {
-            let decided = |reading: &RuleReading| reading.allowed + reading.denied;
+            let decided = |reading: &PlanRuleReading| reading.allowed + reading.denied;
             decided(others).cmp(&decided(ones)).then_with(|| one.cmp(other))
         });
         let is_registered = |name: &Name| registered.binary_search(name).is_ok();
@@ -130,7 +130,7 @@ impl TrackedPlans {
 
     /// Returns true if the plan has got a lane, and false if there is none left. What was counted of it so far was counted
     /// among the others.
-    fn give_free_lane(&mut self, name: &Name, counted: RuleReading) -> bool {
+    fn give_free_lane(&mut self, name: &Name, counted: PlanRuleReading) -> bool {
         if self.lanes.contains_key(name) {
             return true;
         }
@@ -139,13 +139,13 @@ impl TrackedPlans {
         }
         let lane = self.seen.len();
         self.lanes.insert(name.clone(), lane);
-        self.seen.push(RuleReading::default());
+        self.seen.push(PlanRuleReading::default());
         self.idle.push(0);
         self.move_to(lane, counted);
         true
     }
 
-    fn move_to(&mut self, lane: usize, counted: RuleReading) {
+    fn move_to(&mut self, lane: usize, counted: PlanRuleReading) {
         self.seen[lane] = counted;
         let others = &mut self.seen[OTHER];
         others.allowed = others.allowed.saturating_sub(counted.allowed);
@@ -169,7 +169,7 @@ impl TrackedPlans {
     }
 
     /// Returns what was counted in a lane since the start.
-    pub(super) fn total(&self, lane: usize) -> RuleReading {
+    pub(super) fn total(&self, lane: usize) -> PlanRuleReading {
         self.seen.get(lane).copied().unwrap_or_default()
     }
 }
@@ -189,7 +189,7 @@ mod tests {
     fn look(tracked: &mut TrackedPlans, registered: &[Name], counts: &[(usize, u64)]) -> PlanLook {
         tracked.look(registered, |each| {
             for (plan, allowed) in counts {
-                each(&name(*plan), RuleReading { allowed: *allowed, ..RuleReading::default() });
+                each(&name(*plan), PlanRuleReading { allowed: *allowed, ..PlanRuleReading::default() });
             }
         })
     }

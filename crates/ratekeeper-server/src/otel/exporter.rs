@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use prost::Message;
@@ -11,7 +11,7 @@ use super::collector::Collector;
 use super::otlp_message::{
     ExportedTraces, OtlpAttribute, OtlpResource, OtlpScope, OtlpSpan, ResourceSpans, ScopeSpans,
 };
-use super::tracer::{BATCH, Tracer};
+use super::span_queue::{BATCH, SpanQueue};
 use crate::error::{Explain, ServerError};
 use crate::watch::LogThrottle;
 
@@ -23,51 +23,49 @@ const ATTEMPTS: usize = 3;
 /// The thread that sends spans.
 #[derive(Debug)]
 pub(super) struct ExporterThread {
-    thread: Thread,
     /// Closed when the thread ends.
     done: Mutex<Receiver<()>>,
 }
 
 impl ExporterThread {
-    /// Starts the thread. It ends when the tracer is stopped, or with the process.
-    pub(super) fn start(tracer: Tracer, collector: Collector, service: String) -> Result<Self, ServerError> {
+    /// Starts the thread. It ends when the queue is stopped, or with the process.
+    pub(super) fn start(
+        spans: SpanQueue,
+        collector: Collector,
+        service: String,
+    ) -> Result<Self, ServerError> {
         let (sender, done) = mpsc::channel();
+        let queue = spans.clone();
         let work = move || {
             let _until_the_end: Sender<()> = sender;
-            export(&tracer, &collector, &service);
+            export(&spans, &collector, &service);
         };
         let thread = thread::Builder::new().name("otlp".into()).spawn(work);
-        let thread = thread.explain(|| "cannot start a thread")?.thread().clone();
-        Ok(ExporterThread { thread, done: Mutex::new(done) })
-    }
-
-    /// Has it look at once whether there is something to be sent.
-    pub(super) fn unpark(&self) {
-        self.thread.unpark();
+        queue.wakes(thread.explain(|| "cannot start a thread")?.thread().clone());
+        Ok(ExporterThread { done: Mutex::new(done) })
     }
 
     /// Waits until it has ended. Returns false if that takes longer.
     pub(super) fn wait(&self, most: Duration) -> bool {
-        self.unpark();
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.recv_timeout(most) == Err(RecvTimeoutError::Disconnected)
     }
 }
 
-fn export(tracer: &Tracer, collector: &Collector, service: &str) {
+fn export(queue: &SpanQueue, collector: &Collector, service: &str) {
     let failures = LogThrottle::each_minute();
     loop {
         // Before the spans are taken: those that end later are of nobody's interest.
-        let is_end = tracer.is_stopped();
-        let mut spans = tracer.take();
+        let is_end = queue.is_stopped();
+        let mut spans = queue.take();
         while !spans.is_empty() {
             let rest = spans.split_off(spans.len().min(BATCH));
             let count = spans.len();
             let bytes = batch(service, std::mem::replace(&mut spans, rest));
             match send(collector, &bytes) {
-                Ok(()) => tracer.count(count, 0),
+                Ok(()) => queue.count(count, 0),
                 Err(error) => {
-                    tracer.count(0, count);
+                    queue.count(0, count);
                     if let Some(skipped) = failures.is_due() {
                         let collector = collector.name();
                         tracing::warn!(%error, collector, skipped, "otlp: spans are lost");

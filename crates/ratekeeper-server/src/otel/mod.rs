@@ -4,7 +4,7 @@
 //! that would have to be told the trace. What was weighed is in `docs/adr/0019-own-otlp.md`.
 //!
 //! ```text
-//! tracer        begins spans, and keeps what has ended for the thread that sends
+//! tracer        begins spans                              span_queue    those that have ended, until they are sent
 //! trace_span    one request that is traced                otlp_message  spans as protocol buffers
 //! exporter      the thread that sends                     collector     a collector, and one request to it
 //! ```
@@ -12,6 +12,7 @@
 mod collector;
 mod exporter;
 mod otlp_message;
+mod span_queue;
 mod trace_span;
 mod tracer;
 

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ratekeeper::{Reason, Ruling};
 
 use super::otlp_message::{AnyOtlpValue, KIND_SERVER, OtlpAttribute, OtlpSpan, OtlpStatus, STATUS_ERROR};
-use super::tracer::Tracer;
+use super::span_queue::SpanQueue;
 use crate::trace_parent::TraceParent;
 
 /// What a request is, which names its span. Nothing of it comes from the client but what is known here: the names of spans are
@@ -37,14 +37,14 @@ tokio::task_local! {
 /// A request that is traced. Its span ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct TraceSpan {
-    tracer: Tracer,
+    ended: SpanQueue,
     span: OtlpSpan,
     is_finished: bool,
 }
 
 impl TraceSpan {
     pub(super) fn begin(
-        tracer: Tracer,
+        ended: SpanQueue,
         id: u64,
         parent: Result<TraceParent, u128>,
         kind: RequestKind,
@@ -81,7 +81,7 @@ impl TraceSpan {
             attributes,
             status: None,
         };
-        TraceSpan { tracer, span, is_finished: false }
+        TraceSpan { ended, span, is_finished: false }
     }
 
     /// Awaits what answers the request. What is [noted](note_ruling) meanwhile is noted of this span; if the answer is given up,
@@ -124,7 +124,7 @@ impl Drop for TraceSpan {
             self.span.attributes.push(OtlpAttribute::new("ratekeeper.given_up", AnyOtlpValue::Bool(true)));
         }
         self.span.end_time_unix_nano = now();
-        self.tracer.ended(std::mem::take(&mut self.span));
+        self.ended.add(std::mem::take(&mut self.span));
     }
 }
 

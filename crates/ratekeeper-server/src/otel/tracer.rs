@@ -1,25 +1,21 @@
-//! Begins spans, and keeps those that have ended until they are sent.
+//! Begins spans.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::collector::Collector;
 use super::exporter::ExporterThread;
-use super::otlp_message::OtlpSpan;
+use super::span_queue::SpanQueue;
 use super::trace_span::{RequestKind, TraceSpan};
 use crate::error::ServerError;
 use crate::settings::{OtlpSettings, is_in_sample};
 use crate::trace_parent::TraceParent;
 
-/// The most spans that wait to be sent. What ends beyond them is counted and lost.
-const MOST_SPANS: usize = 4_096;
 /// How long a stop waits for the collector.
 const STOP: Duration = Duration::from_secs(2);
-/// So many are sent at once.
-pub(super) const BATCH: usize = 512;
 
 /// Traces requests, and sends their spans to a collector. Clones are one tracer.
 #[derive(Clone, Debug)]
@@ -31,11 +27,8 @@ struct TracerState {
     /// Identifiers are hashes of a number under a secret: two are hardly ever the same, and nobody can tell the next.
     ids: RandomState,
     next: AtomicU64,
-    ended: Mutex<Vec<OtlpSpan>>,
-    exporter: OnceLock<ExporterThread>,
-    is_stopped: AtomicBool,
-    sent: AtomicU64,
-    dropped: AtomicU64,
+    spans: SpanQueue,
+    exporter: ExporterThread,
 }
 
 impl Tracer {
@@ -46,19 +39,10 @@ impl Tracer {
     /// The URL is none of a collector, or a thread cannot be started.
     pub fn start(settings: &OtlpSettings) -> Result<Self, ServerError> {
         let collector = Collector::parse(&settings.url)?;
-        let tracer = Tracer(Arc::new(TracerState {
-            sample: settings.sample,
-            ids: RandomState::new(),
-            next: AtomicU64::new(0),
-            ended: Mutex::default(),
-            exporter: OnceLock::new(),
-            is_stopped: AtomicBool::new(false),
-            sent: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-        }));
-        let exporter = ExporterThread::start(tracer.clone(), collector, settings.service.clone())?;
-        let _ = tracer.0.exporter.set(exporter);
-        Ok(tracer)
+        let spans = SpanQueue::default();
+        let exporter = ExporterThread::start(spans.clone(), collector, settings.service.clone())?;
+        let (sample, ids, next) = (settings.sample, RandomState::new(), AtomicU64::new(0));
+        Ok(Tracer(Arc::new(TracerState { sample, ids, next, spans, exporter })))
     }
 
     /// Returns the span of a request, if it is traced: if its caller traces it, or by chance if nobody says.
@@ -75,7 +59,7 @@ impl Tracer {
                 Err(u128::from(self.id()) << 64 | u128::from(self.id()))
             }
         };
-        Some(TraceSpan::begin(self.clone(), self.id(), parent, kind))
+        Some(TraceSpan::begin(state.spans.clone(), self.id(), parent, kind))
     }
 
     /// Returns a number that is not zero.
@@ -84,55 +68,21 @@ impl Tracer {
         self.0.ids.hash_one(number).max(1)
     }
 
-    /// Keeps a span that has ended.
-    pub(super) fn ended(&self, span: OtlpSpan) {
-        let waiting = {
-            let mut ended = self.0.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            if ended.len() < MOST_SPANS {
-                ended.push(span);
-                ended.len()
-            } else {
-                self.0.dropped.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-        };
-        if waiting == BATCH
-            && let Some(exporter) = self.0.exporter.get()
-        {
-            exporter.unpark();
-        }
-    }
-
     /// Sends what waits, for at most two seconds: a collector that is away does not hold up the stop. What could not be sent is
     /// counted and logged.
     pub fn stop(&self) {
-        self.0.is_stopped.store(true, Ordering::Release);
-        let is_done = self.0.exporter.get().is_none_or(|exporter| exporter.wait(STOP));
-        let lost = self.take().len();
+        let TracerState { spans, exporter, .. } = &*self.0;
+        spans.stop();
+        let is_done = exporter.wait(STOP);
+        let lost = spans.take().len();
         if lost > 0 || !is_done {
-            self.count(0, lost);
+            spans.count(0, lost);
             tracing::warn!(lost, "otlp: not all spans could be sent before the stop");
         }
     }
 
-    /// Returns true once nobody waits for more.
-    pub(super) fn is_stopped(&self) -> bool {
-        self.0.is_stopped.load(Ordering::Acquire)
-    }
-
-    /// Takes the spans that have ended.
-    pub(super) fn take(&self) -> Vec<OtlpSpan> {
-        std::mem::take(&mut *self.0.ended.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Counts spans that a collector has taken, or that are lost.
-    pub(super) fn count(&self, sent: usize, dropped: usize) {
-        self.0.sent.fetch_add(sent as u64, Ordering::Relaxed);
-        self.0.dropped.fetch_add(dropped as u64, Ordering::Relaxed);
-    }
-
     /// Returns how many spans were sent, and how many were lost.
     pub(crate) fn read(&self) -> (u64, u64) {
-        (self.0.sent.load(Ordering::Relaxed), self.0.dropped.load(Ordering::Relaxed))
+        self.0.spans.read()
     }
 }

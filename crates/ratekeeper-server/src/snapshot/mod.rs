@@ -9,7 +9,8 @@
 //!
 //! ```text
 //! FILE.part              is being written
-//! FILE.before            the one before, which is used if the newest is damaged
+//! FILE.before            the one before, which takes the place of the newest if that is damaged
+//! FILE.before.part       is about to be the one before
 //! FILE.lock              shows that a server uses the file
 //! FILE.damaged-<time>    could not be read
 //! FILE.version-<time>    could not be read, because another version wrote it

@@ -121,12 +121,17 @@ impl Snapshot {
         };
         // Before anything is moved: a setting may be wrong, which is the file's fault no more than this one's.
         let kept = self.read(&before, &builder)?;
+        let unused = || format!("--snapshot {path}: {} cannot take its place", before.display());
+        let part = match kept {
+            // Nothing is moved if there is no room for it.
+            Restored::Store(..) => Some(self.stage(&before).explain(unused)?),
+            _ => None,
+        };
         let aside = self.set_aside(if is_whole { ".version-" } else { ".damaged-" })?;
         let (aside, before_path) = (aside.display(), before.display());
         match kept {
             Restored::Store(store, written) => {
-                self.put_back(&before)
-                    .explain(|| format!("--snapshot {path}: {before_path} cannot take its place"))?;
+                part.map_or(Ok(()), |part| self.put(&part)).explain(unused)?;
                 self.counts.restored(written);
                 let (keys, age) = (store.len(), age(written));
                 tracing::warn!(
@@ -243,14 +248,18 @@ impl Snapshot {
         }
     }
 
-    /// Puts the one before in the place of the file, and keeps it.
-    fn put_back(&self, before: &Path) -> io::Result<()> {
+    /// Makes the one before ready to take the place of the file.
+    fn stage(&self, before: &Path) -> io::Result<PathBuf> {
         let part = self.beside(".part");
-        two_names(before, &part)
-            .and_then(|()| fs::rename(&part, &self.path))
-            .inspect_err(|_| drop(remove(&part)))?;
-        // As above.
-        remove(&part)?;
+        two_names(before, &part).inspect_err(|_| drop(remove(&part)))?;
+        Ok(part)
+    }
+
+    /// Puts what is ready in the place of the file.
+    fn put(&self, part: &Path) -> io::Result<()> {
+        fs::rename(part, &self.path)?;
+        // Two names of one file are not renamed.
+        remove(part)?;
         sync_folder(&self.path)
     }
 
@@ -263,7 +272,8 @@ impl Snapshot {
         // What cannot be copied either can be renamed.
         fs::hard_link(&self.path, &aside).or_else(|_| fs::rename(&self.path, &aside)).explain(failed)?;
         let prefix = self.beside(kind);
-        let entries = fs::read_dir(folder(&self.path)).explain(failed)?;
+        // One file too many does no harm.
+        let Ok(entries) = fs::read_dir(folder(&self.path)) else { return Ok(aside) };
         let mut found: Vec<PathBuf> = entries
             .filter_map(|entry| Some(self.path.with_file_name(entry.ok()?.file_name())))
             .filter(|path| {
@@ -272,7 +282,6 @@ impl Snapshot {
             .collect();
         found.sort();
         for oldest in found.iter().rev().skip(KEPT) {
-            // One file too many does no harm.
             let _ = fs::remove_file(oldest);
         }
         Ok(aside)

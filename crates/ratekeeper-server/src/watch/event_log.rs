@@ -14,7 +14,7 @@ use super::log_lines::{epoch_millis, one_line};
 
 /// How many events are kept.
 pub(crate) const MOST_EVENTS: usize = 256;
-/// An event that is among the last so many already is noted there once more: what comes and goes must not push out the rest.
+/// What comes and goes by itself is noted once more where it is among the last so many: it must not push out the rest.
 const MERGED_WITHIN: usize = 3;
 /// The most characters of a text.
 const MOST_CHARS: usize = 1_000;
@@ -85,7 +85,9 @@ pub(crate) struct ServerEvent {
 }
 
 impl EventLog {
-    /// Notes an event. One that equals one of the last three takes its place, and counts how often. The text is cut to one line of 1,000 characters; it must not hold keys, tokens or passwords.
+    /// Notes an event. One that equals the last one takes its place, and counts how often; and so does a breaker or a full store
+    /// that equals one of the last three. The text is cut to one line of 1,000 characters; it must not hold keys, tokens or
+    /// passwords.
     pub fn note(&self, kind: EventKind, level: EventLevel, text: impl std::fmt::Display) {
         let mut text = one_line(&text);
         if let Some((at, _)) = text.char_indices().nth(MOST_CHARS) {
@@ -93,7 +95,9 @@ impl EventLog {
         }
         let time = epoch_millis();
         let mut list = self.lock();
-        let oldest = list.events.len().saturating_sub(MERGED_WITHIN);
+        // What people did is told in its order.
+        let within = if matches!(kind, EventKind::Full | EventKind::Breaker) { MERGED_WITHIN } else { 1 };
+        let oldest = list.events.len().saturating_sub(within);
         let is_same = |event: &ServerEvent| (event.kind, event.level, &event.text) == (kind, level, &text);
         let known = list.events.range(oldest..).position(is_same);
         let before = known.and_then(|at| list.events.remove(oldest + at)).map_or(0, |event| event.times);
@@ -169,6 +173,11 @@ mod tests {
         let all = 2 * MOST_EVENTS as u64;
         assert_eq!(told, [(1, 1), (all, all / 2), (all + 1, all / 2)]);
         assert_eq!(log.after(all).len(), 1, "who has seen the first time sees that there was another");
+        for kind in [EventKind::Admin, EventKind::Tokens, EventKind::Admin, EventKind::Admin] {
+            log.note(kind, EventLevel::Info, "done");
+        }
+        let told: Vec<_> = log.after(all + 1).into_iter().map(|event| (event.kind, event.times)).collect();
+        assert_eq!(told, [(EventKind::Admin, 1), (EventKind::Tokens, 1), (EventKind::Admin, 2)]);
     }
 
     #[test]

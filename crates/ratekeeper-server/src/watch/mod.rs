@@ -37,7 +37,7 @@ pub(crate) use failure_log::store_hint;
 pub use front_counts::FrontCounts;
 pub(crate) use log_lines::{LogThrottle, epoch_millis, one_line, shown_key};
 pub(crate) use metrics::{DeniedKey, ServerMetrics, TransportMetrics, TransportReading};
-pub(crate) use plan_metrics::{PlanMetrics, RuleReading};
+pub(crate) use plan_metrics::{PlanMetrics, PlanRuleReading};
 pub(crate) use pressure::{RefusedKeys, StorePressure};
 pub(crate) use readiness::{ProbeReading, Readiness};
 pub(crate) use recent::{RecordedRequests, RecordedWindow, TICK_MILLIS};

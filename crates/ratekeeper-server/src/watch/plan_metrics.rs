@@ -48,7 +48,7 @@ struct RuleCounter {
 
 /// How often a rule has decided, at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RuleReading {
+pub(crate) struct PlanRuleReading {
     /// Requests that it allowed, as the rule that bound.
     pub(crate) allowed: u64,
     /// Requests that it denied.
@@ -57,7 +57,7 @@ pub(crate) struct RuleReading {
     pub(crate) would_deny: u64,
 }
 
-impl std::ops::AddAssign for RuleReading {
+impl std::ops::AddAssign for PlanRuleReading {
     fn add_assign(&mut self, other: Self) {
         self.allowed += other.allowed;
         self.denied += other.denied;
@@ -119,9 +119,9 @@ impl RuleCounter {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn reading(&self) -> RuleReading {
+    fn reading(&self) -> PlanRuleReading {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        RuleReading {
+        PlanRuleReading {
             allowed: read(&self.allowed),
             denied: read(&self.denied),
             would_deny: read(&self.would_deny),
@@ -130,7 +130,7 @@ impl RuleCounter {
 
     /// Returns the counts by name: those of a rule that decides, those of one in shadow, or both if it was both.
     fn read(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let RuleReading { allowed, denied, would_deny } = self.reading();
+        let PlanRuleReading { allowed, denied, would_deny } = self.reading();
         let decided = (allowed, denied) != (0, 0);
         let all = [
             ("allowed", allowed, decided),
@@ -177,7 +177,7 @@ impl PlanMetrics {
     /// Calls `each` with plan, rule, and how often the rule has allowed, denied and would have denied: of every rule that has
     /// decided, in no order. They are copied first: the first decision of a rule waits for that, and while it waits, so does
     /// every other.
-    pub(crate) fn each_rule(&self, mut each: impl FnMut(&Name, &Name, RuleReading)) {
+    pub(crate) fn each_rule(&self, mut each: impl FnMut(&Name, &Name, PlanRuleReading)) {
         let rules = self.0.rules.read().unwrap_or_else(PoisonError::into_inner);
         let copied = |counter: &RuleCounter| (counter.plan.clone(), counter.rule.clone(), counter.reading());
         let all: Vec<_> = rules.values().map(copied).collect();

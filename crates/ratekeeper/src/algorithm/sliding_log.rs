@@ -67,10 +67,7 @@ impl SlidingLogState {
 
     /// Returns the entries, oldest first: instants and costs.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (Timestamp, u64)> + '_ {
-        self.entries
-            .iter()
-            .enumerate()
-            .map(|(i, entry)| (entry.at, entry.total.wrapping_sub(self.total_before(i))))
+        self.entries_from(0)
     }
 
     /// Returns the entries later than an instant, or all, oldest first: for who reads a log in several steps.
@@ -79,7 +76,15 @@ impl SlidingLogState {
         instant: Option<Timestamp>,
     ) -> impl ExactSizeIterator<Item = (Timestamp, u64)> + '_ {
         let is_read = |entry: &LogEntry| instant.is_some_and(|instant| entry.at <= instant);
-        self.entries().skip(self.entries.partition_point(is_read))
+        self.entries_from(self.entries.partition_point(is_read))
+    }
+
+    /// Returns the entries from a position on. Steps over none: a log may have millions.
+    fn entries_from(&self, from: usize) -> impl ExactSizeIterator<Item = (Timestamp, u64)> + '_ {
+        let cost = move |(i, entry): (usize, &LogEntry)| {
+            (entry.at, entry.total.wrapping_sub(self.total_before(from + i)))
+        };
+        self.entries.range(from..).enumerate().map(cost)
     }
 
     /// Returns how many instants are remembered.

@@ -130,10 +130,10 @@ fn few_of_many_holds_are_listed() {
     let clock = clock();
     let holds =
         Holds::new(MemoryStore::builder().clock(clock.clone()).build(), "a=9000/day; 9000 concurrent");
-    for id in 0..5_000_u128 {
+    for id in 0..5_000 {
         // Every other of another key, and the longest leases first.
-        let (key, lease) = (["k", "other"][usize::from(id % 2 == 1)], Nanos::from_secs(10_000 - id as u64));
-        assert!(holds.hold_for(key, id, Amounts::UNSAID, lease).decision.allowed);
+        let (key, lease) = (["k", "other"][usize::from(id % 2 == 1)], Nanos::from_secs(10_000 - id));
+        assert!(holds.hold_for(key, id.into(), Amounts::UNSAID, lease).decision.allowed);
     }
     assert_eq!(holds.change("k", 4_998, HoldAction::Cancel), HoldState::Cancelled);
     let listed = |most| holds.store.live_holds_of(Key::new("k").unwrap(), most);

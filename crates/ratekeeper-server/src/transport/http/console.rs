@@ -14,7 +14,7 @@ use super::page;
 use super::plans_page;
 use super::problem::Problem;
 use super::reply::{self, HttpReply, reply};
-use super::reply_body::ReplyBody;
+use super::reply_body::HttpReplyBody;
 use super::whole_body::whole_body;
 use super::{body, console_query};
 use crate::console::{Console, MOST_STREAMS, TrialError, look_at_key, try_limit};
@@ -126,7 +126,7 @@ async fn stream(
         return Err(Problem::too_many_streams(MOST_STREAMS));
     };
     connection.begin_stream();
-    let mut reply = Response::new(ReplyBody::messages(messages, Arc::clone(connection)));
+    let mut reply = Response::new(HttpReplyBody::messages(messages, Arc::clone(connection)));
     let fields = reply.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(secured(reply))

@@ -6,11 +6,11 @@ use ratekeeper::{Name, Plan};
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
-use crate::watch::RuleReading;
+use crate::watch::PlanRuleReading;
 
 /// Returns the plans as JSON.
 pub(super) fn render(engine: &Engine) -> String {
-    let mut counts: HashMap<(Name, Name), RuleReading> = HashMap::new();
+    let mut counts: HashMap<(Name, Name), PlanRuleReading> = HashMap::new();
     engine.plan_metrics().each_rule(|plan, rule, reading| {
         *counts.entry((plan.clone(), rule.clone())).or_default() += reading;
     });
@@ -18,8 +18,8 @@ pub(super) fn render(engine: &Engine) -> String {
     json!({ "plans": plans }).to_string()
 }
 
-fn plan_value(plan: &Plan, counts: &HashMap<(Name, Name), RuleReading>) -> Value {
-    let mut sum = RuleReading::default();
+fn plan_value(plan: &Plan, counts: &HashMap<(Name, Name), PlanRuleReading>) -> Value {
+    let mut sum = PlanRuleReading::default();
     let rules: Vec<_> = plan
         .rules()
         .iter()

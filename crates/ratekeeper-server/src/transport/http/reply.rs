@@ -10,15 +10,15 @@ use ratekeeper::{Decision, Reason, Ruling};
 use ratekeeper_http::PolicyHeaders;
 use ratekeeper_http::headers::{HeaderDialect, emit};
 
-use super::reply_body::ReplyBody;
+use super::reply_body::HttpReplyBody;
 use crate::rule_row::{self, RuleRow};
 
 /// A reply, and its body.
-pub(super) type HttpReply = Response<ReplyBody>;
+pub(super) type HttpReply = Response<HttpReplyBody>;
 
 /// Returns a reply with a JSON body.
 pub(super) fn reply(status: StatusCode, body: impl Into<Bytes>) -> HttpReply {
-    let mut reply = Response::new(ReplyBody::whole(body));
+    let mut reply = Response::new(HttpReplyBody::whole(body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply

@@ -15,17 +15,17 @@ use crate::console::StatsStream;
 use crate::net::Connection;
 
 /// The body of a reply.
-pub(super) enum ReplyBody {
+pub(super) enum HttpReplyBody {
     /// A body that is already there.
     Whole(Full<Bytes>),
     /// Messages, until the client or the server has had enough.
     Messages(BoxStream<'static, Bytes>),
 }
 
-impl ReplyBody {
+impl HttpReplyBody {
     /// Returns a body that is already there.
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
-        ReplyBody::Whole(Full::new(bytes.into()))
+        HttpReplyBody::Whole(Full::new(bytes.into()))
     }
 
     /// Returns the messages of a stream, for as long as its client keeps up and the server does not stop.
@@ -37,20 +37,20 @@ impl ReplyBody {
             };
             message.map(|message| (message, (messages, connection)))
         };
-        ReplyBody::Messages(stream::unfold((messages, connection), next).boxed())
+        HttpReplyBody::Messages(stream::unfold((messages, connection), next).boxed())
     }
 }
 
-impl std::fmt::Debug for ReplyBody {
+impl std::fmt::Debug for HttpReplyBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            ReplyBody::Whole(_) => "Whole(…)",
-            ReplyBody::Messages(_) => "Messages(…)",
+            HttpReplyBody::Whole(_) => "Whole(…)",
+            HttpReplyBody::Messages(_) => "Messages(…)",
         })
     }
 }
 
-impl Body for ReplyBody {
+impl Body for HttpReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -59,8 +59,8 @@ impl Body for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            ReplyBody::Whole(body) => Pin::new(body).poll_frame(context),
-            ReplyBody::Messages(messages) => messages
+            HttpReplyBody::Whole(body) => Pin::new(body).poll_frame(context),
+            HttpReplyBody::Messages(messages) => messages
                 .as_mut()
                 .poll_next(context)
                 .map(|message| message.map(|bytes| Ok(Frame::data(bytes)))),
@@ -69,15 +69,15 @@ impl Body for ReplyBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            ReplyBody::Whole(body) => body.is_end_stream(),
-            ReplyBody::Messages(_) => false,
+            HttpReplyBody::Whole(body) => body.is_end_stream(),
+            HttpReplyBody::Messages(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            ReplyBody::Whole(body) => body.size_hint(),
-            ReplyBody::Messages(_) => SizeHint::default(),
+            HttpReplyBody::Whole(body) => body.size_hint(),
+            HttpReplyBody::Messages(_) => SizeHint::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::hold_record::{HoldRecord, UNCHARGED};
 use super::plan_set;
 use super::shards::ShardHandle;
 use super::store::MemoryStore;
+use super::sync::let_others_in;
 use super::tag::KeyHash;
 use crate::port::HoldId;
 use crate::{Key, Plan, Timestamp};
@@ -112,6 +113,7 @@ impl MemoryStore {
                 let own = live.filter(|record| holds.key_of(record) == Some(hash));
                 slice.extend(own.map(|record| (record.lease_end, record.id())));
             }
+            let_others_in();
             from += SLICE;
             for hold in slice.drain(..) {
                 first.push(hold);
@@ -136,6 +138,9 @@ impl MemoryStore {
         for shard in self.shards.iter() {
             let (mut from, mut end) = (0, u32::MAX);
             while from < end {
+                if from > 0 {
+                    let_others_in();
+                }
                 let shard = shard.lock();
                 let Some(holds) = shard.hold_table() else { break };
                 end = holds.records.end();

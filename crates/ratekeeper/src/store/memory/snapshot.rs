@@ -42,7 +42,7 @@ impl MemoryStore {
     /// Returns the store as bytes: live states, holds, and their keys in clear if they are
     /// [kept](MemoryStoreBuilder::keep_keys).
     ///
-    /// Each shard is locked in turn, for some ten microseconds at a time however much one key holds; what is decided
+    /// Each shard is locked in turn, for at most some hundred microseconds at a time however much one key holds; what is decided
     /// meanwhile may or may not be in it. Allocates as many bytes as it returns, and once more while it puts them together.
     pub fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);

@@ -26,6 +26,7 @@ use super::shard::Shard;
 use super::shards::{ShardHandle, Shards};
 use super::snapshot_bytes::Bytes;
 use super::snapshot_error::SnapshotError;
+use super::sync::let_others_in;
 use super::tag::KeyHash;
 use crate::plan::OnLapse;
 use crate::port::{HoldId, HoldState};
@@ -38,7 +39,8 @@ const REASONS: [Reason; 4] =
 /// Positions of a shard's holds that are looked at while its lock is held once: a tenth of a millisecond's work.
 const SLICE: u32 = 1_024;
 
-/// How often holds are written anew because they were moved meanwhile. After that, they are written at once.
+/// How often holds are written anew because they were moved meanwhile. After that, they are written at once, under one lock for
+/// some milliseconds if there are many: that takes as many compactions in a row.
 const MOST_ATTEMPTS: usize = 8;
 
 /// Holds as bytes, and the plans that they name, each once.
@@ -119,6 +121,7 @@ impl HoldsWriter {
                 holds.records.end()
             };
             all.append(&mut self.slice);
+            let_others_in();
             from += SLICE;
             if from >= end {
                 return Some(all);

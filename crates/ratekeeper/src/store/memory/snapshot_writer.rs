@@ -1,6 +1,6 @@
 //! The states and keys of all shards as bytes, while others use them.
 //!
-//! A shard's lock is held for some ten microseconds at a time. Its tables hold about two thousand states and are written under
+//! A shard's lock is held for some ten microseconds at a time, and for a tenth of a millisecond where one key has much. Its tables hold about two thousand states and are written under
 //! one lock; logs and holds of one key may be far more than that, and are written in slices, each under the lock again.
 //! What happens between two slices may be in the snapshot or not, as what happens between two shards.
 
@@ -8,6 +8,7 @@ use super::keys::{KeptKey, KeyPlaces};
 use super::shard::Shard;
 use super::shards::ShardHandle;
 use super::snapshot_holds::HoldsWriter;
+use super::sync::let_others_in;
 use super::tag::Tag;
 use crate::{Nanos, Timestamp};
 
@@ -19,7 +20,8 @@ const SHARD_BYTES: usize = 128 << 10;
 
 /// What is written of all shards so far, and buffers that were filled under a lock.
 ///
-/// Nothing that grows with the store is allocated under a lock: copying it would take milliseconds.
+/// What has the bytes of all shards does not grow under a lock: copying it would take milliseconds. The buffers of one shard do,
+/// the first times, and so does the list of plans that have holds.
 #[derive(Debug)]
 pub(super) struct SnapshotWriter {
     /// What has expired by then is left out.
@@ -159,6 +161,7 @@ impl ShardSlice {
         let (expires_at, count_at) = (self.bytes.len() - 8, self.bytes.len());
         self.word(0);
         loop {
+            let_others_in();
             // Before the lock is taken.
             self.bytes.reserve(LOG_SLICE * 16);
             let shard = shard.lock();

@@ -80,6 +80,13 @@ impl RawSpin {
     }
 }
 
+/// Waits for so long that whoever waits for a lock has looked at it, before it is taken again by who has just released it.
+#[cold]
+pub(super) fn let_others_in() {
+    (0..2 * LONGEST_PAUSE).for_each(|_| spin_loop());
+    std::thread::yield_now();
+}
+
 /// Asks the processor to fetch `value` into its cache, where it has an instruction for that.
 #[inline]
 pub(super) fn prefetch<T: ?Sized>(value: &T) {
