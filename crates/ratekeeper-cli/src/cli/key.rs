@@ -16,8 +16,7 @@ use super::shown::{count, grouped, json_line, list, printable, text};
 #[derive(Debug, Args)]
 #[command(
     about = "Show where a key stands at a running server, or reset it",
-    after_help = "Example: ratekeeper key user:42 --plan free\n\
-                  Looking takes nothing. --reset needs the admin token, or a server on this machine without one."
+    after_help = "Example: ratekeeper key user:42 --plan free"
 )]
 pub(super) struct KeyFlags {
     /// The key, as requests name it, byte by byte.
@@ -29,7 +28,7 @@ pub(super) struct KeyFlags {
     /// Look at a quota that requests bring, such as `10/s burst 20`.
     #[arg(long, value_name = "QUOTA", conflicts_with = "reset")]
     quota: Option<String>,
-    /// Forget the key: under the plans that are named, or under all plans and quotas.
+    /// Forget it: under these plans, or everywhere; for the administrator.
     #[arg(long)]
     reset: bool,
     /// Print the answer as one JSON object.

@@ -17,7 +17,7 @@ pub(super) struct ServerFlags {
     /// HTTP address of the server, or a URL such as https://limits.example:8080.
     #[arg(long, value_name = "ADDR|URL", env = "RATEKEEPER_HTTP", default_value = "127.0.0.1:8080")]
     url: ServerTarget,
-    /// Token to show: that of an administrator, or of a client if that is enough.
+    /// Token to show: an administrator's or a client's.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_TOKEN", hide_env_values = true)]
     token: Option<SecretText>,
     /// File that holds the token to show.

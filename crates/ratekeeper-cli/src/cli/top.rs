@@ -25,7 +25,7 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 #[derive(Debug, Args)]
 #[command(
     about = "Show what a running server decides, each second",
-    after_help = "Example: ratekeeper top --url 127.0.0.1:8080\n\
+    after_help = "Example: ratekeeper top --once\n\
                   Keys are shown with the admin token, if the server runs with --top-denied."
 )]
 pub(super) struct TopFlags {

@@ -9,8 +9,7 @@ use super::target::ServerTarget;
 /// Whom to trust.
 #[derive(Debug, Default, Args)]
 pub(in crate::cli) struct TrustFlags {
-    /// Use TLS, and trust certificates that are signed by one of these, in PEM form [default for https:// URLs: those that
-    /// this system trusts].
+    /// Use TLS, and trust what these certificates have signed [default for https: those of this system].
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_CA")]
     tls_ca: Option<PathBuf>,
     /// Use TLS, and trust this very certificate: the file that the server was given by --tls-cert.
