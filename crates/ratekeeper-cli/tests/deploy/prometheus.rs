@@ -73,7 +73,7 @@ fn names_in(text: &str) -> Vec<String> {
 
 /// The metrics of a server.
 fn page(server: &Server) -> String {
-    let (status, page) = get(server.address("http"), "/metrics").unwrap();
+    let (status, page) = crate::service::http(server.address("http"), "GET", "/metrics", "", None);
     assert_eq!(status, 200, "{page}");
     page
 }
@@ -100,7 +100,7 @@ impl Drop for Prometheus {
 fn get(address: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, DEADLINE)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
