@@ -20,8 +20,10 @@ const NOW: Timestamp = Timestamp::from_nanos(1_761_884_055_342_794_000);
 
 /// Returns how often a command was sent since the last time that this was asked.
 fn sent(connection: &mut redis::Connection, command: &str) -> u64 {
-    let stats: String = redis::cmd("INFO").arg("commandstats").query(connection).unwrap();
-    redis::cmd("CONFIG").arg("RESETSTAT").exec(connection).unwrap();
+    // In one step: a call between the two would be counted nowhere.
+    let mut both = redis::pipe();
+    both.atomic().cmd("INFO").arg("commandstats").cmd("CONFIG").arg("RESETSTAT").ignore();
+    let (stats,): (String,) = both.query(connection).unwrap();
     let calls = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
     calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
 }
