@@ -27,6 +27,7 @@ mod holds;
 mod http;
 mod http2;
 mod limits;
+mod mounts;
 mod msgpack;
 mod observe;
 mod openapi;

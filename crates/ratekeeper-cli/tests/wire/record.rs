@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::http::get;
+use crate::mounts::{SMALL_DISK, mounted};
 use crate::support::{Folder, Server, eventually, not_started, ratekeeper, run};
 
 const PLANS: &str = "\
@@ -205,20 +206,10 @@ fn a_disk_that_is_full_at_the_start_is_told_and_used_when_there_is_room() {
     let folder = Folder::new("record-disk");
     let disk = folder.path("disk");
     fs::create_dir(&disk).unwrap();
-    let in_namespace = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-euc", script, "sh", &disk]);
-        command
-    };
-    let mount = "mount -t tmpfs -o size=64k none \"$1\"; shift; ";
-    if !in_namespace(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        eprintln!("not run: there are no namespaces for everybody here");
-        return;
-    }
     // Room for the secret, and for nothing else.
     let secret = format!("echo 000102030405060708090a0b0c0d0e0f > \"{disk}/trace.key\"; ");
     let fill = format!("head -c 70000 /dev/zero > \"{disk}/filler\" 2>/dev/null || true; exec \"$@\"");
-    let mut command = in_namespace(&format!("{mount}{secret}{fill}"));
+    let Some(mut command) = mounted(&disk, SMALL_DISK, &format!("{secret}{fill}")) else { return };
     command.arg(ratekeeper(&[]).get_program());
     command.args(["serve", "--record", &format!("{disk}/trace")]);
     for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
@@ -241,19 +232,9 @@ fn a_disk_that_is_full_at_the_start_is_told_and_used_when_there_is_room() {
 fn a_file_that_cannot_be_moved_costs_at_most_one_older_one() {
     let folder = Folder::new("record-mounted");
     let trace = folder.path("trace");
-    let in_namespace = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-euc", script, "sh", &trace]);
-        command
-    };
     folder.write("trace", "");
-    let mount = "mount --bind \"$1\" \"$1\"; shift; ";
-    if !in_namespace(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        eprintln!("not run: there are no namespaces for everybody here");
-        return;
-    }
     (1..4).for_each(|number| drop(folder.write(&format!("trace.{number}"), format!("older {number}"))));
-    let mut command = in_namespace(&format!("{mount} exec \"$@\""));
+    let Some(mut command) = mounted(&trace, "mount --bind \"$1\" \"$1\"", "exec \"$@\"") else { return };
     command.arg(ratekeeper(&[]).get_program());
     command.args(["serve", "--record", &trace, "--record-max-bytes", "64KiB", "--record-files", "4"]);
     for transport in ["--resp", "--http", "--grpc", "--msgpack"] {

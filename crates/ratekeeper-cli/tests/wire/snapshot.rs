@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::http::get;
+use crate::mounts::{SMALL_DISK, mounted};
 use crate::support::{Folder, Server, eventually, not_started, ratekeeper, run};
 
 /// Uses up the only token of a key.
@@ -395,19 +396,9 @@ fn a_full_disk_is_told_and_used_again_when_there_is_room() {
     let folder = Folder::new("snapshot-full");
     let disk = folder.path("disk");
     fs::create_dir(&disk).unwrap();
-    let in_namespace = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "sh", "-euc", script, "sh", &disk]);
-        command
-    };
-    let mount = "mount -t tmpfs -o size=64k none \"$1\"; shift; ";
-    if !in_namespace(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        eprintln!("not run: there are no namespaces for everybody here");
-        return;
-    }
     let path = format!("{disk}/state.bin");
-    let mut command =
-        in_namespace(&format!("{mount} head -c 40000 /dev/zero > \"{disk}/filler\"; exec \"$@\""));
+    let script = format!("head -c 40000 /dev/zero > \"{disk}/filler\"; exec \"$@\"");
+    let Some(mut command) = mounted(&disk, SMALL_DISK, &script) else { return };
     command.arg(ratekeeper(&[]).get_program());
     command.args(["serve", "--snapshot", &path, "--snapshot-every", "50ms"]);
     for transport in ["--resp", "--http", "--grpc", "--msgpack"] {

@@ -81,11 +81,7 @@ async fn dispatch(
     let is_needed = !is_probe && !is_page && http.responder.tokens().are_needed();
     let is_for_admins = tells_roles_apart(path);
     let is_for_metrics = path == metrics_path;
-    let host = match is_probe {
-        true => Ok(()),
-        false => guard::check_host(&http.hosts, connection, &request),
-    };
-    let shown = match (is_needed || is_for_admins || host.is_err()) && !is_for_metrics {
+    let shown = match (is_needed || is_for_admins) && !is_for_metrics {
         true => check.role_of(authorization).await,
         false => None,
     };
@@ -102,8 +98,12 @@ async fn dispatch(
         return Err(Problem::unauthorized());
     }
     let has_proved = shown.is_some() || is_for_metrics && !http.responder.tokens().are_metrics_open();
-    if !has_proved {
-        host?;
+    if !is_probe && !has_proved {
+        let host = guard::check_host(&http.hosts, connection, &request);
+        // A token that nobody had to show proves as much.
+        if host.is_err() && (is_for_metrics || check.role_of(authorization).await.is_none()) {
+            host?;
+        }
     }
     guard::check_origin(&http.hosts, &request, console::is_private(path))?;
     let right = match is_for_admins {
