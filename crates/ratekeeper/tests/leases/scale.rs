@@ -200,7 +200,8 @@ impl Run {
             shared.acquire(hot(&plan, self.rate)).await.unwrap();
         }
         let far = FarShared { shared, takes: self.tick, calls: Arc::default() };
-        let instance = || Arc::new(Leased::new(far.clone()).keys(4));
+        let mut seeds = Chance(9);
+        let mut instance = || Arc::new(Leased::new(far.clone()).keys(4).seed(seeds.next()));
         let mut instances: Vec<_> = (0..self.instances).map(|_| instance()).collect();
         let admitted = Arc::new(Mutex::new(vec![0_u64; arrivals.len() + 1_000]));
         let tick_now = Arc::new(AtomicU64::new(0));

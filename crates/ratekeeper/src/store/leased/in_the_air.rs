@@ -125,6 +125,8 @@ impl<S: Store + 'static> InTheAir<S> {
             _ => &mut set.counts.full,
         };
         *outcome += 1;
+        // No two calls of an instance have the same chance, and the seed decides what it is.
+        let landings = set.counts.refused + set.counts.short + set.counts.full;
         let mut calls = Calls::new();
         let Some((place, counts)) = set.find(self.name).filter(|(place, _)| self.is_for(place)) else {
             // The key was reset, or has lost its place: what was taken before is not for those after.
@@ -142,8 +144,7 @@ impl<S: Store + 'static> InTheAir<S> {
             ends: grant.ends,
             next: grant.next,
         };
-        let times = [sent.as_nanos(), heard.as_nanos()].map(i64::cast_unsigned);
-        let chance = mixed(self.name.key.place ^ times[0] ^ times[1].rotate_left(32));
+        let chance = mixed(self.name.key.place ^ mixed(landings));
         let over = place.holding.land(&landed, chance, &mut fates);
         if let Some(first) = &errand.first
             && place.leave_line(first)

@@ -87,6 +87,11 @@ impl<S: Store + 'static> Instance<S> {
 }
 
 impl<S> Instance<S> {
+    #[cfg(feature = "testkit")]
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        self.hasher = KeyHasher::with_seed(Hashing::Fold, [seed, mixed(seed)]);
+    }
+
     pub(super) fn set_keys(&mut self, keys: usize) {
         self.sets = sets(keys);
     }

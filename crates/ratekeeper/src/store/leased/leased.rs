@@ -82,6 +82,14 @@ impl<S: Store + 'static> Leased<S> {
         self.set(|instance| instance.clock = TimeSource::new(clock))
     }
 
+    /// Sets what chance begins with: it tells how long this instance waits before it asks again, and no two that share a
+    /// key should wait equally long. For tests that are to be the same twice; else it begins anew in each process.
+    #[cfg(feature = "testkit")]
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        self.set(|instance| instance.set_seed(seed))
+    }
+
     /// Returns the store behind.
     pub fn inner(&self) -> &S {
         &self.instance.store

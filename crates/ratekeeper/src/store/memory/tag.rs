@@ -36,7 +36,7 @@ impl KeyHasher {
     }
 
     /// Returns a hasher of this seed: that of a snapshot, or of a test.
-    pub(super) fn with_seed(hashing: Hashing, seed: [u64; 2]) -> Self {
+    pub(in crate::store) fn with_seed(hashing: Hashing, seed: [u64; 2]) -> Self {
         KeyHasher { hashing, seed, fold: seed.map(FixedState::with_seed) }
     }
 
