@@ -185,7 +185,7 @@ impl Crash {
 
 #[test]
 fn what_comes_back_is_never_older_than_one_interval() {
-    let folder = Folder::new("crash");
+    let folder = Folder::in_memory("crash");
     let config = folder.write("plans.toml", LIMITS.iter().map(AskedLimit::plan).collect::<String>());
     let state = folder.path("state.bin");
     let flags = ["--config", &config, "--snapshot", &state, "--snapshot-every", "2s", "--loops", "2"];

@@ -54,7 +54,7 @@ fn most_memory(server: &Server, snapshots: usize) -> usize {
 
 #[test]
 fn ten_thousand_plans_and_a_million_keys_stay_within_bounds() {
-    let folder = Folder::new("scale");
+    let folder = Folder::in_memory("scale");
     let plans: String =
         (0..PLANS).map(|plan| format!("[plans.p{plan}]\nlimits = [\"10/day\", \"5/h fixed\"]\n")).collect();
     let config = folder.write("plans.toml", plans);
