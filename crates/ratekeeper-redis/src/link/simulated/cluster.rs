@@ -36,6 +36,7 @@ struct ClusterState {
     /// The replica that takes over from each node, if it has one.
     replicas: [Option<usize>; NODES],
     moving: BTreeMap<usize, Moving>,
+    is_dead: [bool; NODES],
     has_script: [bool; NODES],
     /// The error that each node answers everything with.
     ill: [Option<&'static str>; NODES],
@@ -61,6 +62,7 @@ impl SimulatedCluster {
                 epoch: 1,
                 replicas: [Some(3), Some(4), Some(5), None, None, None, None],
                 moving: BTreeMap::new(),
+                is_dead: [false; NODES],
                 has_script: [false; NODES],
                 ill: [None; NODES],
                 executed: BTreeMap::new(),
@@ -90,10 +92,23 @@ impl SimulatedCluster {
         true
     }
 
+    /// The replica of a node takes over for good; false if it has none. Nothing comes to that node any more.
+    pub(super) fn bury(&self, master: usize) -> bool {
+        if !self.fail_over(master) {
+            return false;
+        }
+        let mut state = self.state.lock();
+        state.is_dead[master] = true;
+        for replica in &mut state.replicas {
+            replica.take_if(|replica| *replica == master);
+        }
+        true
+    }
+
     /// A slot begins to move.
     pub(super) fn begin_move(&self, slot: usize, to: usize) {
         let mut state = self.state.lock();
-        if state.owners[slot] != to {
+        if state.owners[slot] != to && !state.is_dead[to] {
             state.moving.insert(slot, Moving { to, has_arrived: false });
         }
     }

@@ -72,6 +72,8 @@ struct Condition {
     state: HostState,
     /// How often its connections were cut.
     cuts: u64,
+    /// It never comes back.
+    is_dead: bool,
 }
 
 /// The network of one schedule.
@@ -100,10 +102,19 @@ impl Network {
     }
 
     pub(super) fn set(&self, host: &str, state: HostState) {
-        self.hosts[host].send_modify(|condition| {
-            condition.state = state;
-            condition.cuts += u64::from(state == HostState::Gone);
+        self.hosts[host].send_if_modified(|condition| {
+            if !condition.is_dead {
+                condition.state = state;
+                condition.cuts += u64::from(state == HostState::Gone);
+            }
+            !condition.is_dead
         });
+    }
+
+    /// A host is gone for good.
+    pub(super) fn bury(&self, host: &str) {
+        self.set(host, HostState::Gone);
+        self.hosts[host].send_modify(|condition| condition.is_dead = true);
     }
 
     /// Closes all connections to a host, with whatever is under way on them.
@@ -125,7 +136,7 @@ impl Network {
             Chance::new(self.seed ^ attempt << 30 ^ u64::from(host.bytes().fold(7, u8::wrapping_mul)));
         let mut line = Line { condition: condition.subscribe(), cuts: condition.borrow().cuts, chance };
         sleep(line.delay()).await;
-        let Condition { state, cuts } = *condition.borrow();
+        let Condition { state, cuts, .. } = *condition.borrow();
         match state {
             HostState::Gone => return Err(io::ErrorKind::ConnectionRefused.into()),
             HostState::Unreachable => pending().await,

@@ -20,6 +20,8 @@ enum ClusterFault {
     FailOver(usize),
     /// The replica takes over because its master is gone, which comes back as a replica.
     Crash(usize),
+    /// The replica takes over because its master is gone, which never comes back.
+    Die(usize),
     Move {
         slot: usize,
         to: usize,
@@ -73,6 +75,7 @@ impl Suffering for ClusterWorld {
             0 | 1 => ClusterFault::Host(node, states[chance.index(states.len())]),
             2 => ClusterFault::Cut(node),
             3 => ClusterFault::FailOver(node),
+            4 if chance.once_in(2) => ClusterFault::Die(node),
             4 => ClusterFault::Crash(node),
             5..8 => {
                 let slot = slot::of(keys()[chance.index(12)].as_bytes());
@@ -104,6 +107,11 @@ impl Suffering for ClusterWorld {
                 cluster.fail_over(node);
                 sleep(for_a_while).await;
                 network.set(&host(node), HostState::Well);
+            }
+            ClusterFault::Die(node) => {
+                if cluster.bury(node) {
+                    network.bury(&host(node));
+                }
             }
             ClusterFault::Move { slot, to } => {
                 cluster.begin_move(slot, to);
