@@ -1,4 +1,4 @@
-//! One instance's way to a store that several share.
+//! One instance's way to a store that several share. The runtime has `start_paused = true`.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,4 +1,4 @@
-//! Several instances whose callers wait in line, and faults on the way of each.
+//! Several instances whose callers wait in line, and faults on the way of each. The runtime has `start_paused = true`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
