@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
@@ -15,6 +15,7 @@ use ratekeeper::store::{Breaker, BreakerState};
 use redis::{Cmd, ConnectionInfo, Value};
 use tokio::runtime::Id;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::address::moved;
 use super::breakers::BreakerFactory;

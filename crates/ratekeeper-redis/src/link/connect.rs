@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::AsyncDNSResolver;
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisFuture, Value};
+use redis::{AsyncConnectionConfig, Client, ConnectionInfo, RedisFuture, RedisResult, Value};
 
 use super::options::LinkOptions;
 use crate::error::{RedisError, RedisErrorKind};
@@ -33,7 +33,7 @@ pub(super) async fn open_at(
             None => config,
         };
         let client = Client::open(info)?;
-        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut connection = reach(&client, config).await?;
         let reply = connection.send_packed_command(&redis::cmd("PING")).await?.extract_error()?;
         match reply {
             Value::SimpleString(pong) if pong == "PONG" => Ok(connection),
@@ -46,6 +46,18 @@ pub(super) async fn open_at(
         Err(RedisError::new(RedisErrorKind::Unreachable, message))
     });
     outcome.map_err(|error| error.at(&place))
+}
+
+/// Connects, in a test perhaps to a server that is simulated.
+async fn reach(client: &Client, config: AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
+    #[cfg(test)]
+    if let Some(stream) = super::simulated::dial(client.get_connection_info()).await {
+        let settings = client.get_connection_info().redis_settings();
+        let (connection, driver) = MultiplexedConnection::new_with_config(settings, stream?, config).await?;
+        tokio::spawn(driver);
+        return Ok(connection);
+    }
+    client.get_multiplexed_async_connection_with_config(&config).await
 }
 
 /// A resolver that knows one address, whatever the name.

@@ -33,6 +33,8 @@ mod route;
 mod sentinel;
 mod server;
 mod silence;
+#[cfg(test)]
+mod simulated;
 mod slot;
 mod slot_map;
 mod survey;

@@ -6,13 +6,14 @@
 //! of their own.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, Value};
 use tokio::runtime::Id;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::options::LinkOptions;
 use super::per_runtime::PerRuntime;

@@ -4,7 +4,9 @@
 //! proves nothing: it is a reason to ask whether the other end is still there.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// The times at which a connection was last asked and has last answered.
 #[derive(Debug)]

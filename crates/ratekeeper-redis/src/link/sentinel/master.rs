@@ -4,7 +4,9 @@
 //! an epoch, which grows with every failover, so the latest epoch counts, whichever sentinel reported it.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// How long a report that is not repeated is believed against earlier epochs, and against another server of the same epoch:
 /// by then every sentinel knows. If all of them were set up anew, with epochs from the start, they are believed after it.

@@ -1,7 +1,7 @@
 //! The sentinels of one master, and connecting to it.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -10,6 +10,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, FromRedisValue, Value};
 use tokio::runtime::Id;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::super::address::moved;
 use super::super::connect::open;
@@ -178,7 +179,7 @@ impl Sentinels {
             match next {
                 Some(Ok(())) => {
                     reports += 1;
-                    until.get_or_insert_with(|| tokio::time::Instant::now() + FOR_THE_OTHERS);
+                    until.get_or_insert_with(|| Instant::now() + FOR_THE_OTHERS);
                 }
                 Some(Err(error)) => last_error = Some(error),
                 None => break,

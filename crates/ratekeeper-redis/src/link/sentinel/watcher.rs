@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use redis::Client;
-use redis::aio::{PubSubSink, PubSubStream};
+use redis::aio::{PubSub, PubSubSink, PubSubStream};
+use redis::{Client, RedisResult};
 use tokio::runtime::{Handle, Id};
 
 use super::super::connect::open;
@@ -132,10 +132,19 @@ impl SentinelWatcher {
 
 async fn subscribe(client: &Client, options: &LinkOptions) -> Result<Subscription, RedisError> {
     let attempt = async {
-        let (mut sink, published) = client.get_async_pubsub().await?.split();
+        let (mut sink, published) = reach(client).await?.split();
         sink.subscribe(&CHANNELS).await?;
         Ok::<_, RedisError>(Subscription { sink, published })
     };
     let outcome = tokio::time::timeout(options.connect_timeout, attempt).await;
     outcome.unwrap_or_else(|_| Err(RedisError::timeout(options.connect_timeout)))
+}
+
+/// Connects, in a test perhaps to a sentinel that is simulated.
+async fn reach(client: &Client) -> RedisResult<PubSub> {
+    #[cfg(test)]
+    if let Some(stream) = super::super::simulated::dial(client.get_connection_info()).await {
+        return PubSub::new(client.get_connection_info().redis_settings(), stream?).await;
+    }
+    client.get_async_pubsub().await
 }

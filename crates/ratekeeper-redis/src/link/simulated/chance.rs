@@ -1,0 +1,51 @@
+//! What a seed decides, and which seeds there are.
+
+use std::ops::Range;
+use std::time::Duration;
+
+/// Chance that is the same for the same seed.
+#[derive(Clone, Debug)]
+pub(super) struct Chance(u64);
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Self {
+        Chance(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Returns a number of the range, which must not be empty.
+    pub(super) fn within(&mut self, range: Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start)
+    }
+
+    pub(super) fn index(&mut self, of: usize) -> usize {
+        usize::try_from(self.within(0..of as u64)).unwrap()
+    }
+
+    /// True once in so many times.
+    pub(super) fn once_in(&mut self, times: u64) -> bool {
+        self.within(0..times) == 0
+    }
+
+    pub(super) fn millis(&mut self, range: Range<u64>) -> Duration {
+        Duration::from_micros(self.within(range.start * 1_000..range.end * 1_000))
+    }
+}
+
+/// Runs every schedule from the first seed on, or the one that the environment names, again and again: of tasks that wait
+/// for the same thing tokio chooses who goes first.
+pub(super) fn schedules(count: u64, run: impl Fn(u64)) {
+    match std::env::var("RATEKEEPER_SEED") {
+        Ok(seed) => {
+            let seed = seed.parse().expect("RATEKEEPER_SEED: a number");
+            (0..100).for_each(|_| run(seed));
+        }
+        Err(_) => (0..count).for_each(run),
+    }
+}

@@ -1,0 +1,25 @@
+//! The link under a simulated clock and network: servers that freeze, die, move slots, promote replicas and lose replies, by
+//! a schedule that a seed decides. Thousands of schedules are run, each in a fraction of the time that it tells of.
+//!
+//! ```text
+//! routing     a cluster, and what callers of the link may expect of it
+//! following   a master that sentinels watch, and the same
+//! cluster     the nodes of a cluster: slots, views, scripts        master    a master, replicas and sentinels
+//! story       one schedule, and what must be true of it            callers   those who ask, and what became of it
+//! network     hosts and connections: delays, cuts, freezes         wire      commands and replies as bytes
+//! chance      what a seed decides
+//! ```
+//!
+//! A schedule that fails tells its seed; `RATEKEEPER_SEED=42 cargo test -p ratekeeper-redis simulated` runs that one alone.
+
+mod callers;
+mod chance;
+mod cluster;
+mod following;
+mod master;
+mod network;
+mod routing;
+mod story;
+mod wire;
+
+pub(super) use network::dial;
