@@ -28,7 +28,7 @@ use anyhow::{Context, Result, bail};
 use crate::run;
 use crate::workspace::Workspace;
 use contents::Contents;
-use effort::Effort;
+use effort::PackingEffort;
 
 /// The features of the program that is given away: all that it has.
 const FEATURES: &str = "otel,tls";
@@ -38,7 +38,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let cargo = ["build", "--release", "--locked", "--package", "ratekeeper-cli", "--features", FEATURES];
     run::succeed(run::cargo().current_dir(&workspace.root).args(cargo))?;
     let folder = workspace.target_dir.join("dist");
-    let packed = pack(workspace, &workspace.target_dir.join("release/ratekeeper"), &folder, Effort::Most)?;
+    let packed =
+        pack(workspace, &workspace.target_dir.join("release/ratekeeper"), &folder, PackingEffort::Most)?;
     if let Some(package) = &packed.deb {
         trial::run(package, &folder.join("trial"))?;
     }
@@ -57,10 +58,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 pub(crate) fn try_out(workspace: &Workspace) -> Result<()> {
     let program = workspace.target_dir.join("debug/ratekeeper");
     let folder = workspace.target_dir.join("dist-trial");
-    let packed = pack(workspace, &program, &folder, Effort::Least)?;
+    let packed = pack(workspace, &program, &folder, PackingEffort::Least)?;
     // Nothing but the program decides about the bytes.
     let first = fs::read(&packed.tarball)?;
-    let again = pack(workspace, &program, &folder, Effort::Least)?;
+    let again = pack(workspace, &program, &folder, PackingEffort::Least)?;
     if fs::read(&again.tarball)? != first {
         bail!("two tarballs of one program differ");
     }
@@ -86,7 +87,7 @@ impl Packed {
 }
 
 /// Packs a program in every way that this machine can.
-fn pack(workspace: &Workspace, program: &Path, folder: &Path, effort: Effort) -> Result<Packed> {
+fn pack(workspace: &Workspace, program: &Path, folder: &Path, effort: PackingEffort) -> Result<Packed> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }

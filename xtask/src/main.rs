@@ -38,6 +38,8 @@ Usage: cargo xtask <command>
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
+  packages
+          Make the packages of all crates, and try the Debian package, with the program that the tests have built
   dist    Build the Debian package and the tarball, with their checksums, into target/dist
   advisories
           Check licences, sources, versions and known vulnerabilities of all crates by cargo-deny, which is built first
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
         ["advisories"] => Workspace::load().and_then(|workspace| supply::deny::check_all(&workspace)),
         ["supply"] => Workspace::load().and_then(|workspace| supply::print(&workspace)),
+        ["packages"] => Workspace::load().and_then(|workspace| packages::run(&workspace)),
         ["dist"] => Workspace::load().and_then(|workspace| dist::run(&workspace)),
         ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),

@@ -1,4 +1,4 @@
-//! The packages that a registry would get: each is complete without the workspace around it.
+//! What others get: the packages for a registry, each complete without the workspace around it; and those for machines.
 //!
 //! `cargo package --workspace` makes them; what it does not notice, a file that a crate reads from outside of its folder
 //! or that `include` forgot, is looked for here. It does not compile them: that takes minutes, and CI does it.
@@ -10,6 +10,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
+use crate::dist;
 use crate::run;
 use crate::workspace::{Member, Workspace};
 
@@ -20,8 +21,13 @@ const OPTIONAL: [&str; 3] = ["benches", "proptest-regressions", "tests"];
 /// What names a file that is compiled in.
 const READERS: [&str; 3] = ["include_str!(\"", "include_bytes!(\"", "#[path = \""];
 
-/// Makes all packages, and checks what is in them.
+/// Makes all packages, checks what is in them, and tries the Debian package with the program that the tests have built.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    check_crates(workspace)?;
+    dist::try_out(workspace)
+}
+
+fn check_crates(workspace: &Workspace) -> Result<()> {
     let mut wrong = Vec::new();
     for member in workspace.members.iter().filter(|member| member.is_published) {
         let listed = list(workspace, member)?;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::run::{self, step, succeed};
 use crate::setup::{self, Environment};
 use crate::workspace::Workspace;
-use crate::{dist, examples, loom, packages, supply, tidy};
+use crate::{examples, loom, packages, supply, tidy};
 
 /// Runs every step; the error of the first that fails names it.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -43,10 +43,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         cargo("doc --workspace --no-deps --all-features", environment, &strict)
     })?;
     step("examples", || examples::run(workspace, environment))?;
-    step("packages", || {
-        packages::run(workspace)?;
-        dist::try_out(workspace)
-    })?;
+    step("packages", || packages::run(workspace))?;
     step("loom", || loom::run(workspace, environment))?;
     step("supply chain", || supply::deny::check_rules(workspace))?;
     step("tidy", || tidy::run(workspace, &[]))?;

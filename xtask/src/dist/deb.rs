@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::contents::Contents;
-use super::effort::Effort;
+use super::effort::PackingEffort;
 use super::tree::FileTree;
 use crate::run;
 use crate::workspace::Workspace;
@@ -38,7 +38,7 @@ pub(super) fn pack(
     contents: &Contents,
     folder: &Path,
     time: u64,
-    effort: Effort,
+    effort: PackingEffort,
 ) -> Result<PathBuf> {
     let architecture =
         run::quiet(Command::new("dpkg").arg("--print-architecture")).context("cannot run dpkg")?;
@@ -61,7 +61,7 @@ pub(super) fn pack(
     meta.write(&staged.join("DEBIAN"))?;
 
     let path = folder.join(format!("ratekeeper_{version}_{architecture}.deb"));
-    let compression: &[&str] = if effort == Effort::Most { &["-Zxz"] } else { &["-Zgzip", "-z1"] };
+    let compression: &[&str] = if effort == PackingEffort::Most { &["-Zxz"] } else { &["-Zgzip", "-z1"] };
     run::succeed(
         Command::new("dpkg-deb")
             .env("SOURCE_DATE_EPOCH", time.to_string())

@@ -2,7 +2,7 @@
 
 /// What is tried once and thrown away is packed fast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effort {
+pub(super) enum PackingEffort {
     Least,
     Most,
 }

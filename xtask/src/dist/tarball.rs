@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::contents::Contents;
-use super::effort::Effort;
+use super::effort::PackingEffort;
 use super::tree::FileTree;
 
 /// Packs everything into one folder, in one file.
-pub(super) fn pack(contents: &Contents, folder: &Path, time: u64, effort: Effort) -> Result<PathBuf> {
+pub(super) fn pack(contents: &Contents, folder: &Path, time: u64, effort: PackingEffort) -> Result<PathBuf> {
     let name = format!("ratekeeper-{}-{}-{}", contents.version, std::env::consts::ARCH, std::env::consts::OS);
     let staged = folder.join("tarball");
     tree(contents).write(&staged.join(&name))?;
@@ -26,7 +26,7 @@ pub(super) fn pack(contents: &Contents, folder: &Path, time: u64, effort: Effort
     ]);
     tar.arg(format!("--mtime=@{time}")).args(["--create", &name]).stdout(Stdio::piped());
     let mut tar = tar.spawn().context("cannot run tar (GNU tar is needed)")?;
-    let level = if effort == Effort::Most { "-9n" } else { "-1n" };
+    let level = if effort == PackingEffort::Most { "-9n" } else { "-1n" };
     let packed = Command::new("gzip")
         .args([level, "--stdout"])
         .stdin(tar.stdout.take().context("tar has no output")?)

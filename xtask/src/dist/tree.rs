@@ -46,6 +46,7 @@ impl FileTree {
 
     /// Writes all files below a folder, with permissions that do not depend on who writes them.
     pub(super) fn write(&self, root: &Path) -> Result<()> {
+        fs::create_dir_all(root.parent().unwrap_or(root))?;
         create(root)?;
         for file in &self.0 {
             let path = root.join(&file.path);
