@@ -38,8 +38,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let cargo = ["build", "--release", "--locked", "--package", "ratekeeper-cli", "--features", FEATURES];
     run::succeed(run::cargo().current_dir(&workspace.root).args(cargo))?;
     let folder = workspace.target_dir.join("dist");
-    let packed =
-        pack(workspace, &workspace.target_dir.join("release/ratekeeper"), &folder, PackingEffort::Most)?;
+    let program = workspace.target_dir.join("release/ratekeeper");
+    let packed = Stage::new(workspace, &program, &folder, PackingEffort::Most)?.pack(workspace)?;
     if let Some(package) = &packed.deb {
         trial::run(package, &folder.join("trial"))?;
     }
@@ -47,6 +47,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let sums = run::quiet(Command::new("sha256sum").current_dir(&folder).args(&names))
         .context("sha256sum cannot be run")?;
     fs::write(folder.join("SHA256SUMS"), &sums)?;
+    // What they were made of is in them.
+    for left in ["deb", "ratekeeper", "shlibs", "tarball", "trial"].map(|name| folder.join(name)) {
+        let _ = if left.is_dir() { fs::remove_dir_all(left) } else { fs::remove_file(left) };
+    }
     for file in packed.files() {
         run::say(&file.display().to_string());
     }
@@ -58,16 +62,16 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 pub(crate) fn try_out(workspace: &Workspace) -> Result<()> {
     let program = workspace.target_dir.join("debug/ratekeeper");
     let folder = workspace.target_dir.join("dist-trial");
-    let packed = pack(workspace, &program, &folder, PackingEffort::Least)?;
+    let stage = Stage::new(workspace, &program, &folder, PackingEffort::Least)?;
+    let packed = stage.pack(workspace)?;
     // Nothing but the program decides about the bytes.
     let first = fs::read(&packed.tarball)?;
-    let again = pack(workspace, &program, &folder, PackingEffort::Least)?;
-    if fs::read(&again.tarball)? != first {
+    if fs::read(stage.tarball()?)? != first {
         bail!("two tarballs of one program differ");
     }
     match &packed.deb {
         Some(package) => trial::run(package, &folder.join("trial"))?,
-        None => eprintln!("not run: a Debian package is tried where there is a dpkg"),
+        None => eprintln!("not run: a Debian package is tried where one can be built"),
     }
     // It is some hundred megabytes, and nobody looks at it.
     Ok(fs::remove_dir_all(&folder)?)
@@ -76,7 +80,7 @@ pub(crate) fn try_out(workspace: &Workspace) -> Result<()> {
 /// What was packed.
 struct Packed {
     tarball: PathBuf,
-    /// None where there is no dpkg.
+    /// None where there is no dpkg, or not enough of it.
     deb: Option<PathBuf>,
 }
 
@@ -86,22 +90,41 @@ impl Packed {
     }
 }
 
-/// Packs a program in every way that this machine can.
-fn pack(workspace: &Workspace, program: &Path, folder: &Path, effort: PackingEffort) -> Result<Packed> {
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
+/// A program with all that belongs to it, about to be packed.
+struct Stage<'a> {
+    contents: Contents,
+    folder: &'a Path,
+    time: u64,
+    effort: PackingEffort,
+}
+
+impl<'a> Stage<'a> {
+    /// Collects everything, in a folder that is emptied before.
+    fn new(workspace: &Workspace, program: &Path, folder: &'a Path, effort: PackingEffort) -> Result<Self> {
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+        fs::create_dir_all(folder)?;
+        let contents = Contents::collect(workspace, program, folder)?;
+        Ok(Stage { contents, folder, time: packing_time(workspace)?, effort })
     }
-    fs::create_dir_all(folder)?;
-    let time = packing_time(workspace)?;
-    let contents = Contents::collect(workspace, program, folder)?;
-    let tarball = tarball::pack(&contents, folder, time, effort)?;
-    let deb = if run::quiet(Command::new("dpkg-deb").arg("--version")).is_some() {
-        Some(deb::pack(workspace, &contents, folder, time, effort)?)
-    } else {
-        eprintln!("no dpkg-deb: no Debian package");
-        None
-    };
-    Ok(Packed { tarball, deb })
+
+    fn tarball(&self) -> Result<PathBuf> {
+        tarball::pack(&self.contents, self.folder, self.time, self.effort)
+    }
+
+    /// Packs in every way that this machine can.
+    fn pack(&self, workspace: &Workspace) -> Result<Packed> {
+        let tarball = self.tarball()?;
+        let is_there = |tool: &&str| run::quiet(Command::new(tool).arg("--version")).is_some();
+        let deb = if ["dpkg-deb", "dpkg-shlibdeps"].iter().all(|tool| is_there(&tool)) {
+            Some(deb::pack(workspace, &self.contents, self.folder, self.time, self.effort)?)
+        } else {
+            eprintln!("no dpkg-deb and dpkg-shlibdeps: no Debian package (Debian: apt-get install dpkg-dev)");
+            None
+        };
+        Ok(Packed { tarball, deb })
+    }
 }
 
 /// Seconds since 1970 that everything packed is dated at.

@@ -22,23 +22,26 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const PROGRAM: &str = "usr/bin/ratekeeper";
 const CONFIG: &str = "etc/ratekeeper/ratekeeper.toml";
 const STATE: &str = "var/lib/ratekeeper";
-/// Where dpkg puts what the unit is enabled by.
+/// What the package's scripts enable the unit by; every Debian has it.
+const HELPER: &str = "/usr/bin/deb-systemd-helper";
+/// Where that puts what the unit is enabled by.
 const ENABLED: &str = "etc/systemd/system/multi-user.target.wants/ratekeeper.service";
 
 /// Puts a package through its life.
 pub(super) fn run(package: &Path, root: &Path) -> Result<()> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
+    let can_install = is_root && Path::new(HELPER).exists();
     let dpkg = Dpkg { root };
-    if is_root {
+    if can_install {
         dpkg.prepare()?;
         dpkg.run("--install", package.as_os_str())?;
         ensure!(root.join(ENABLED).is_symlink(), "the unit is not enabled");
     } else {
-        eprintln!("not root: the package is unpacked, and its scripts are not run");
+        eprintln!("not root, or no Debian: the package is unpacked, and its scripts are not run");
         run::succeed(Command::new("dpkg-deb").arg("--extract").args([package, root]))?;
     }
     serve(root)?;
-    if is_root {
+    if can_install {
         let mine = "\n# Written by the administrator.\n";
         let config = root.join(CONFIG);
         let changed = fs::read_to_string(&config)? + mine;
