@@ -116,8 +116,8 @@ impl<'a> Stage<'a> {
     /// Packs in every way that this machine can.
     fn pack(&self, workspace: &Workspace) -> Result<Packed> {
         let tarball = self.tarball()?;
-        let is_there = |tool: &&str| run::quiet(Command::new(tool).arg("--version")).is_some();
-        let deb = if ["dpkg-deb", "dpkg-shlibdeps"].iter().all(|tool| is_there(&tool)) {
+        let is_there = |tool| run::quiet(Command::new(tool).arg("--version")).is_some();
+        let deb = if ["dpkg-deb", "dpkg-shlibdeps"].into_iter().all(is_there) {
             Some(deb::pack(workspace, &self.contents, self.folder, self.time, self.effort)?)
         } else {
             eprintln!("no dpkg-deb and dpkg-shlibdeps: no Debian package (Debian: apt-get install dpkg-dev)");
