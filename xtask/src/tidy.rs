@@ -5,11 +5,13 @@
 //! - `house`: inside a crate, floors and no circles; `names`: one word for one thing; `doors`: who asks whom
 //! - `bans`, `marker`, `length`: what a file may not hold
 //! - `links`: what Markdown points to exists; `citations`: what comments cite does
+//! - `publish`, `supply`: what packages say, and what is in them; `changelog`, `toolchain`: what people are told is true
 //! - `files`, `source`, `paths`, `text`, `markdown`, `finding`: what the checks read and what they say
 //! - `report`: figures that nothing fails on
 
 mod architecture;
 mod bans;
+mod changelog;
 mod citations;
 mod doors;
 mod files;
@@ -22,9 +24,12 @@ mod markdown;
 mod marker;
 mod names;
 mod paths;
+mod publish;
 mod report;
 mod source;
+mod supply;
 mod text;
+mod toolchain;
 
 use std::fs;
 use std::path::Path;
@@ -41,6 +46,8 @@ use source::SourceFile;
 
 /// The document that lists the floors of every crate.
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// What has changed from version to version.
+const CHANGES: &str = "CHANGELOG.md";
 
 /// Prints each finding on a line of its own, and fails if there is any.
 ///
@@ -77,7 +84,14 @@ fn check(workspace: &Workspace) -> Result<(Vec<Finding>, String)> {
         let manifest = read(&member.manifest)?;
         findings.extend(architecture::check(member, &workspace.members, &manifest));
         findings.extend(manifest::check(&member.manifest, &manifest));
+        if member.is_published {
+            findings.extend(publish::check(&member.manifest, &manifest));
+        }
     }
+    findings.extend(toolchain::check(&read(Path::new("Cargo.toml"))?, &|path| read(path).ok()));
+    let version = workspace.members.first().map_or("", |member| &member.version);
+    findings.extend(changelog::check(Path::new(CHANGES), &read(Path::new(CHANGES))?, version));
+    findings.extend(supply::check(workspace, &read)?);
     let mut sources = Sources::new();
     for path in files::list(root)? {
         let extension = path.extension().and_then(|extension| extension.to_str());

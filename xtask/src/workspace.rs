@@ -22,6 +22,9 @@ pub(crate) struct Member {
     pub(crate) name: String,
     /// Relative to the root.
     pub(crate) manifest: PathBuf,
+    /// Whether it is meant for a registry: no `publish = false`.
+    pub(crate) is_published: bool,
+    pub(crate) version: String,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<CargoTarget>,
     /// Examples that cannot run unattended: `[package.metadata.xtask] manual-examples`.
@@ -78,6 +81,8 @@ impl Member {
         Ok(Self {
             name: text(package, "name")?,
             manifest: manifest.strip_prefix(root).unwrap_or(&manifest).to_owned(),
+            is_published: package["publish"].is_null(),
+            version: package["version"].as_str().unwrap_or_default().to_owned(),
             dependencies: list(package, "dependencies").map(Dependency::parse).collect::<Result<_>>()?,
             targets: list(package, "targets")
                 .map(|target| CargoTarget::parse(target, root))

@@ -86,23 +86,3 @@ pub use limit::{
     ChargePolicy, Denied, HoldPolicy, KeeperPlans, Limit, LimitDecision, OwnPlan, PolicyHeaders,
 };
 pub use usage::{Estimate, Spent};
-
-/// The README's examples are tests too; this crate sees all that they use.
-#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-/// The guide's examples are tests too.
-#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
-#[doc = include_str!("../../../docs/guide/http.md")]
-struct HttpGuide;
-
-/// The examples of the guide to language models are tests too.
-#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
-#[doc = include_str!("../../../docs/guide/llm.md")]
-struct LanguageModelGuide;
-
-/// The guide's examples of moving from another library are tests too.
-#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
-#[doc = include_str!("../../../docs/guide/migrate.md")]
-struct MigrationGuide;

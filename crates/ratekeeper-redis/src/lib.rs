@@ -95,8 +95,3 @@ pub use permits::{RedisPermit, RedisPermits};
 pub use store::RedisStore;
 pub use tls_files::RedisTls;
 pub use values::RedisValues;
-
-/// The guide's examples are tests too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/distributed.md")]
-struct DistributedGuide;

@@ -41,6 +41,8 @@ const RULES: &[Rule] = &[
     },
     // Writes files of the server, and must build when those are wrong.
     Rule { name: "codegen", may_see: &[], binds_tests: true },
+    // Shows how each of the others is used.
+    Rule { name: "guides", may_see: &[], binds_tests: false },
     // Must build, fast, when nothing else does.
     Rule { name: "xtask", may_see: &[], binds_tests: true },
 ];

@@ -15,6 +15,36 @@ fn instructions() -> Vec<String> {
     lines.replace("\\\n", " ").lines().map(str::to_owned).collect()
 }
 
+/// What cannot be built without a container engine can be read by who knows how Dockerfiles go wrong.
+#[test]
+fn hadolint_has_nothing_to_say() {
+    let Some(hadolint) = std::env::var_os("RATEKEEPER_HADOLINT") else {
+        eprintln!(
+            "not run: RATEKEEPER_HADOLINT is not set; `cargo xtask test` fetches a hadolint, or says why it cannot"
+        );
+        return;
+    };
+    let output = Command::new(hadolint).arg(root().join("deploy/Dockerfile")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// What the image is built with is what the workspace asks for, and what is locked.
+#[test]
+fn the_image_is_built_as_the_workspace_says() {
+    let manifest: toml::Table = fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
+    let rust = manifest["workspace"]["package"]["rust-version"].as_str().unwrap();
+    let instructions = instructions();
+    let first = instructions.iter().find(|line| line.starts_with("FROM ")).unwrap();
+    assert_eq!(*first, format!("FROM rust:{rust}-alpine AS build"));
+    let build = instructions.iter().find(|line| line.starts_with("RUN cargo build ")).unwrap();
+    assert!(build.contains(" --locked "), "{build}");
+    // Nobody's rights, a way to tell whether it is well, and signals that reach the server itself.
+    let last = |name: &str| instructions.iter().rfind(|line| line.starts_with(name)).unwrap();
+    assert_eq!(last("USER "), "USER 65534:65534");
+    assert!(last("HEALTHCHECK ").contains(r#"CMD ["/ratekeeper", "health"]"#));
+    assert_eq!(last("ENTRYPOINT "), r#"ENTRYPOINT ["/ratekeeper"]"#);
+}
+
 /// Envoy Gateway starts `/bin/ratelimit`, whatever the image; and TLS is trusted by the certificates in the image.
 #[test]
 fn the_image_has_the_name_of_the_go_service_and_certificates() {

@@ -90,8 +90,3 @@ pub use repository::Repository;
 pub use reservation::{Ready, Reservation};
 pub use statistics::LimiterStatistics;
 pub use supply::{Inherit, Ticks};
-
-/// The guide's examples are tests too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../../docs/guide/limiters.md")]
-struct LimitersGuide;

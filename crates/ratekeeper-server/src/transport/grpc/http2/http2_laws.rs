@@ -88,6 +88,10 @@ fn a_session_may_be_cut_anywhere() {
 #[test]
 fn what_was_found_before_stays_found() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/http2");
+    if !std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").exists() {
+        eprintln!("not run: the seeds are in the workspace, and not in the package of this crate");
+        return;
+    }
     let seeds: Vec<_> = std::fs::read_dir(folder).unwrap().map(|seed| seed.unwrap().path()).collect();
     assert!(!seeds.is_empty());
     for seed in seeds {

@@ -1,0 +1,142 @@
+//! `cargo xtask dist`: what is given away: a Debian package, a tarball, and their checksums.
+//!
+//! Layout:
+//! - `contents`: what is in both: the program, manual pages, completions, unit, configuration, documents
+//! - `licences`: the texts under which the program's libraries may be given away
+//! - `tree`: files and where they go; `deb`, `tarball`: two ways to pack them; `effort`: how well
+//! - `trial`: the Debian package is installed, started, asked, upgraded and removed, in a folder
+//!
+//! Debian's own `dpkg-deb` packs, and not cargo-deb: it is there wherever a package is of use, and building cargo-deb
+//! would take longer than all of this. Whatever is packed is as old as `SOURCE_DATE_EPOCH`, or as the last commit, so that
+//! the same program gives the same bytes.
+
+mod contents;
+mod deb;
+mod effort;
+mod licences;
+mod tarball;
+mod tree;
+mod trial;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+
+use crate::run;
+use crate::workspace::Workspace;
+use contents::Contents;
+use effort::PackingEffort;
+
+/// The features of the program that is given away: all that it has.
+const FEATURES: &str = "otel,tls";
+
+/// Builds the program, packs it, tries the package, and writes the checksums.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let cargo = ["build", "--release", "--locked", "--package", "ratekeeper-cli", "--features", FEATURES];
+    run::succeed(run::cargo().current_dir(&workspace.root).args(cargo))?;
+    let folder = workspace.target_dir.join("dist");
+    let program = workspace.target_dir.join("release/ratekeeper");
+    let packed = Stage::new(workspace, &program, &folder, PackingEffort::Most)?.pack(workspace)?;
+    if let Some(package) = &packed.deb {
+        trial::run(package, &folder.join("trial"))?;
+    }
+    let names: Vec<&str> = packed.files().filter_map(|file| file.file_name()?.to_str()).collect();
+    let sums = run::quiet(Command::new("sha256sum").current_dir(&folder).args(&names))
+        .context("sha256sum cannot be run")?;
+    fs::write(folder.join("SHA256SUMS"), &sums)?;
+    // What they were made of is in them.
+    for left in ["deb", "ratekeeper", "shlibs", "tarball", "trial"].map(|name| folder.join(name)) {
+        let _ = if left.is_dir() { fs::remove_dir_all(left) } else { fs::remove_file(left) };
+    }
+    for file in packed.files() {
+        run::say(&file.display().to_string());
+    }
+    run::say(&folder.join("SHA256SUMS").display().to_string());
+    Ok(())
+}
+
+/// Packs the program that the tests have built, and tries the package.
+pub(crate) fn try_out(workspace: &Workspace) -> Result<()> {
+    let program = workspace.target_dir.join("debug/ratekeeper");
+    let folder = workspace.target_dir.join("dist-trial");
+    let stage = Stage::new(workspace, &program, &folder, PackingEffort::Least)?;
+    let packed = stage.pack(workspace)?;
+    // Nothing but the program decides about the bytes.
+    let first = fs::read(&packed.tarball)?;
+    if fs::read(stage.tarball()?)? != first {
+        bail!("two tarballs of one program differ");
+    }
+    match &packed.deb {
+        Some(package) => trial::run(package, &folder.join("trial"))?,
+        None => eprintln!("not run: a Debian package is tried where one can be built"),
+    }
+    // It is some hundred megabytes, and nobody looks at it.
+    Ok(fs::remove_dir_all(&folder)?)
+}
+
+/// What was packed.
+struct Packed {
+    tarball: PathBuf,
+    /// None where there is no dpkg, or not enough of it.
+    deb: Option<PathBuf>,
+}
+
+impl Packed {
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        [self.tarball.as_path()].into_iter().chain(self.deb.as_deref())
+    }
+}
+
+/// A program with all that belongs to it, about to be packed.
+struct Stage<'a> {
+    contents: Contents,
+    folder: &'a Path,
+    time: u64,
+    effort: PackingEffort,
+}
+
+impl<'a> Stage<'a> {
+    /// Collects everything, in a folder that is emptied before.
+    fn new(workspace: &Workspace, program: &Path, folder: &'a Path, effort: PackingEffort) -> Result<Self> {
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+        fs::create_dir_all(folder)?;
+        let contents = Contents::collect(workspace, program, folder)?;
+        Ok(Stage { contents, folder, time: packing_time(workspace)?, effort })
+    }
+
+    fn tarball(&self) -> Result<PathBuf> {
+        tarball::pack(&self.contents, self.folder, self.time, self.effort)
+    }
+
+    /// Packs in every way that this machine can.
+    fn pack(&self, workspace: &Workspace) -> Result<Packed> {
+        let tarball = self.tarball()?;
+        let is_there = |tool| run::quiet(Command::new(tool).arg("--version")).is_some();
+        let deb = if ["dpkg-deb", "dpkg-shlibdeps"].into_iter().all(is_there) {
+            Some(deb::pack(workspace, &self.contents, self.folder, self.time, self.effort)?)
+        } else {
+            eprintln!("no dpkg-deb and dpkg-shlibdeps: no Debian package (Debian: apt-get install dpkg-dev)");
+            None
+        };
+        Ok(Packed { tarball, deb })
+    }
+}
+
+/// Seconds since 1970 that everything packed is dated at.
+fn packing_time(workspace: &Workspace) -> Result<u64> {
+    if let Ok(chosen) = std::env::var("SOURCE_DATE_EPOCH") {
+        return chosen.parse().with_context(|| format!("SOURCE_DATE_EPOCH: `{chosen}`; seconds since 1970"));
+    }
+    let mut git = Command::new("git");
+    let committed = run::quiet(git.current_dir(&workspace.root).args(["log", "-1", "--format=%ct"]));
+    match committed.and_then(|text| text.trim().parse().ok()) {
+        Some(committed) => Ok(committed),
+        // A source archive has no commits.
+        None => Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs()),
+    }
+}
