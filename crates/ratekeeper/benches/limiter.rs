@@ -1,4 +1,4 @@
-//! What a decision and a waiter cost, beside governor's: `cargo bench -p ratekeeper --bench limiter`.
+//! What a decision and a waiter cost, beside governor's and leaky-bucket's: `cargo bench -p ratekeeper --bench limiter`.
 //!
 //! Rounds are interleaved, so that whatever else the machine does hits all alike; ratios are those within a round.
 #![cfg(not(loom))]
@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Barrier;
 use std::task::{Context, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratekeeper::TokioClock;
 use ratekeeper::port::Clock;
@@ -24,6 +24,9 @@ const THREAD_ROUNDS: usize = 41;
 const THREAD_CALLS: u32 = 200_000;
 /// Allows everything, as in a service that is not overloaded: a billion a second.
 const OPEN: &str = "1000000000/s";
+/// More tokens than all rounds take.
+const PLENTY: usize = 1_000_000_000;
+const DAY: Duration = Duration::from_secs(86_400);
 
 type Contender = (&'static str, Box<dyn FnMut()>);
 
@@ -49,6 +52,12 @@ fn limiter(text: &str) -> Limiter {
     Limiter::new(text.parse().unwrap()).unwrap()
 }
 
+/// leaky-bucket with so many tokens, and one more a day: whatever is there when it begins is all that a run gets. Fair is
+/// its default, and takes its lock for every token; unfair tries an atomic operation first.
+fn leaky(tokens: usize, fair: bool) -> leaky_bucket::RateLimiter {
+    leaky_bucket::RateLimiter::builder().initial(tokens).max(tokens.max(1)).interval(DAY).fair(fair).build()
+}
+
 fn contenders() -> Vec<Contender> {
     let governor =
         governor::RateLimiter::direct(governor::Quota::per_second(NonZeroU32::new(1_000_000_000).unwrap()));
@@ -57,7 +66,10 @@ fn contenders() -> Vec<Contender> {
     let bucket = limiter("1000000000/s bucket");
     let window = limiter("1000000000/s fixed");
     let waits = limiter(OPEN);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (fair, unfair) = (leaky(PLENTY, true), leaky(PLENTY, false));
+    let leaky_waits = leaky(PLENTY, true);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (ours, theirs) = (runtime(), runtime());
     vec![
         contender("governor direct check()", move || {
             black_box(&governor.check());
@@ -77,9 +89,25 @@ fn contenders() -> Vec<Contender> {
         (
             "Limiter gcra acquire().await, free",
             Box::new(move || {
-                runtime.block_on(async {
+                ours.block_on(async {
                     for _ in 0..CALLS {
                         black_box(&waits.acquire(black_box(Cost::ONE)).await.unwrap());
+                    }
+                });
+            }),
+        ),
+        contender("leaky-bucket try_acquire()", move || {
+            assert!(fair.try_acquire(black_box(1)));
+        }),
+        contender("leaky-bucket try_acquire(), unfair", move || {
+            assert!(unfair.try_acquire(black_box(1)));
+        }),
+        (
+            "leaky-bucket acquire().await, free",
+            Box::new(move || {
+                theirs.block_on(async {
+                    for _ in 0..CALLS {
+                        leaky_waits.acquire(black_box(1)).await;
                     }
                 });
             }),
@@ -94,10 +122,10 @@ fn contenders() -> Vec<Contender> {
 }
 
 /// Limiters of one a day, which is taken: everything is refused.
-fn refusing() -> [Call; 2] {
-    let day = std::time::Duration::from_secs(86_400);
-    let governor = governor::RateLimiter::direct(governor::Quota::with_period(day).unwrap());
+fn refusing() -> [Call; 3] {
+    let governor = governor::RateLimiter::direct(governor::Quota::with_period(DAY).unwrap());
     let ours = limiter("1/day");
+    let drained = leaky(0, true);
     assert!(governor.check().is_ok() && ours.try_acquire(Cost::ONE).allowed);
     let check = move || {
         black_box(&governor.check());
@@ -105,7 +133,14 @@ fn refusing() -> [Call; 2] {
     let try_acquire = move || {
         black_box(&ours.try_acquire(black_box(Cost::ONE)));
     };
-    [("governor direct check()", Box::new(check)), ("Limiter gcra, default clock", Box::new(try_acquire))]
+    let refuse = move || {
+        assert!(!drained.try_acquire(black_box(1)));
+    };
+    [
+        ("governor direct check()", Box::new(check)),
+        ("Limiter gcra, default clock", Box::new(try_acquire)),
+        ("leaky-bucket try_acquire()", Box::new(refuse)),
+    ]
 }
 
 /// The time of one call, by so many threads at once.
@@ -159,7 +194,7 @@ fn print(heading: &str, names: &[&str], times: &[Vec<f64>]) {
 }
 
 fn main() {
-    // `-- bucket` runs that row alone, for a profile.
+    // `-- token` runs that row alone, for a profile.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let mut contenders = contenders();
     if !wanted.is_empty() {
