@@ -72,7 +72,13 @@ async fn main() {
         run(load, "Redis", Arc::new(store.build().unwrap()), time, || None).await;
         for (name, is_logged) in [("PostgreSQL", false), ("PostgreSQL, logged", true)] {
             let table = if is_logged { "logged" } else { "unlogged" };
-            let store: PostgresStore = server.patient().table(table).logged(is_logged).build().unwrap();
+            let store: PostgresStore = PostgresStore::builder(&server.url())
+                .timeout(patient)
+                .connect_timeout(patient)
+                .table(table)
+                .logged(is_logged)
+                .build()
+                .unwrap();
             let counted = store.clone();
             let per_statement = move || {
                 let counts = counted.counts();

@@ -32,7 +32,7 @@ const RUN: Duration = Duration::from_millis(700);
 #[test]
 fn no_crowd_gets_more_than_the_quota() {
     let Some(server) = Server::start(&[]) else { return };
-    let stores: [PostgresStore; 4] = std::array::from_fn(|_| server.patient().build().unwrap());
+    let stores: [PostgresStore; 4] = std::array::from_fn(|_| crate::patient(&server).build().unwrap());
     for (number, text) in QUOTAS.into_iter().enumerate() {
         let quota: Quota = text.parse().unwrap();
         let plan = Plan::parse("crowd", &format!("rule={text}")).unwrap();

@@ -10,7 +10,7 @@ use crate::support::server::Server;
 async fn the_store_conforms() {
     let Some(server) = Server::start(&[]) else { return };
     let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_596));
-    let store = server.patient().time_from(clock.clone()).build().unwrap();
+    let store = crate::patient(&server).time_from(clock.clone()).build().unwrap();
     check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1))).await;
     let counts = store.counts();
     assert!(counts.statements > 5_000 && counts.missed < 50, "alone, a row is as it was seen: {counts:?}");

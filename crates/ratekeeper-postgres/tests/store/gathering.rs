@@ -24,7 +24,7 @@ async fn admitted(store: &PostgresStore, key: &str, quota: &Quota, requests: usi
 #[tokio::test]
 async fn a_decision_is_one_statement_also_on_a_new_key_and_a_refusal() {
     let Some(server) = Server::start(&[]) else { return };
-    let store = server.patient().build().unwrap();
+    let store = crate::patient(&server).build().unwrap();
     let quota: Quota = "5/day".parse().unwrap();
     assert_eq!(admitted(&store, "one", &quota, 20).await, 5);
     let counts = store.counts();
@@ -36,7 +36,7 @@ async fn a_decision_is_one_statement_also_on_a_new_key_and_a_refusal() {
     assert_eq!(counts.statements, counts.decisions);
     assert_eq!(server.sql("SELECT count(*) FROM ratekeeper"), ["1"]);
     // Another instance does not know the key: it learns of it from the first statement, and needs a second one.
-    let other = server.patient().build().unwrap();
+    let other = crate::patient(&server).build().unwrap();
     assert_eq!(admitted(&other, "one", &quota, 3).await, 0);
     assert_eq!(other.counts().missed, 1);
 }
@@ -44,7 +44,7 @@ async fn a_decision_is_one_statement_also_on_a_new_key_and_a_refusal() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn those_who_wait_go_with_one_statement() {
     let Some(server) = Server::start(&[]) else { return };
-    let store = Arc::new(server.patient().build().unwrap());
+    let store = Arc::new(crate::patient(&server).build().unwrap());
     let quota: Quota = "300/day".parse().unwrap();
     let asking = (0..400).map(|_| {
         let store = Arc::clone(&store);
@@ -64,7 +64,7 @@ async fn those_who_wait_go_with_one_statement() {
 async fn several_instances_share_every_key_to_the_last_token() {
     let Some(server) = Server::start(&[]) else { return };
     let quota: Quota = "500/day".parse().unwrap();
-    let stores: Vec<_> = (0..4).map(|_| Arc::new(server.patient().build().unwrap())).collect();
+    let stores: Vec<_> = (0..4).map(|_| Arc::new(crate::patient(&server).build().unwrap())).collect();
     let asking = (0..32).map(|number| {
         let store = Arc::clone(&stores[number % 4]);
         tokio::spawn(async move { admitted(&store, "shared", &quota, 40).await })
@@ -83,7 +83,7 @@ async fn several_instances_share_every_key_to_the_last_token() {
 async fn charges_of_several_keys_are_whole() {
     let Some(server) = Server::start(&[]) else { return };
     let quota: Quota = "200/day".parse().unwrap();
-    let stores: Vec<_> = (0..3).map(|_| Arc::new(server.patient().build().unwrap())).collect();
+    let stores: Vec<_> = (0..3).map(|_| Arc::new(crate::patient(&server).build().unwrap())).collect();
     let asking = (0..12).map(|number| {
         let store = Arc::clone(&stores[number % 3]);
         tokio::spawn(async move {
@@ -115,7 +115,7 @@ async fn charges_of_several_keys_are_whole() {
 #[tokio::test]
 async fn a_hold_is_ended_by_another_instance() {
     let Some(server) = Server::start(&[]) else { return };
-    let (one, other) = (server.patient().build().unwrap(), server.patient().build().unwrap());
+    let (one, other) = (crate::patient(&server).build().unwrap(), crate::patient(&server).build().unwrap());
     let plans = [Arc::new(Plan::parse("llm", "60/m; 100 tokens/m; 2 concurrent").unwrap())];
     let registry = Registry::new([Plan::clone(&plans[0])]);
     let key = Key::new("user").unwrap();
@@ -148,7 +148,7 @@ async fn a_hold_is_ended_by_another_instance() {
 #[test]
 fn no_runtime_is_needed() {
     let Some(server) = Server::start(&[]) else { return };
-    let store = server.patient().build().unwrap();
+    let store = crate::patient(&server).build().unwrap();
     let quota: Quota = "2/day".parse().unwrap();
     for expected in [1, 0] {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -164,7 +164,7 @@ fn no_runtime_is_needed() {
 #[tokio::test]
 async fn who_has_timed_out_is_not_charged_later() {
     let Some(server) = Server::start(&[]) else { return };
-    let patient = server.patient().build().unwrap();
+    let patient = crate::patient(&server).build().unwrap();
     let quota: Quota = "9/day".parse().unwrap();
     assert_eq!(admitted(&patient, "k", &quota, 1).await, 1);
     let hasty = PostgresStore::builder(&server.url())

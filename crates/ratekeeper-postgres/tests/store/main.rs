@@ -10,3 +10,13 @@ mod conformance;
 mod gathering;
 mod rows;
 mod tables;
+
+use std::time::Duration;
+
+use ratekeeper_postgres::{PostgresStore, PostgresStoreBuilder};
+
+/// A store with time enough for a busy machine.
+fn patient(server: &support::server::Server) -> PostgresStoreBuilder {
+    let patience = Duration::from_secs(10);
+    PostgresStore::builder(&server.url()).timeout(patience).connect_timeout(patience)
+}

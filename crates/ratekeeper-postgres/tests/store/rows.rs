@@ -15,8 +15,9 @@ fn request<'a>(key: &'a str, quota: &'a Quota) -> Request<'a> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_expired_is_deleted_by_one_of_them() {
     let Some(server) = Server::start(&[]) else { return };
-    let stores: Vec<_> =
-        (0..3).map(|_| server.patient().sweep_every(Duration::from_millis(100)).build().unwrap()).collect();
+    let stores: Vec<_> = (0..3)
+        .map(|_| crate::patient(&server).sweep_every(Duration::from_millis(100)).build().unwrap())
+        .collect();
     let (short, long): (Quota, Quota) = ("1 per 10ms".parse().unwrap(), "1/day".parse().unwrap());
     for number in 0..50 {
         assert!(stores[0].acquire(request(&format!("short {number}"), &short)).await.unwrap().allowed);
@@ -34,7 +35,7 @@ async fn what_has_expired_is_deleted_by_one_of_them() {
 #[tokio::test]
 async fn a_key_that_is_as_good_as_new_has_no_row() {
     let Some(server) = Server::start(&[]) else { return };
-    let store = server.patient().build().unwrap();
+    let store = crate::patient(&server).build().unwrap();
     let quota: Quota = "5/day".parse().unwrap();
     assert!(store.peek(request("k", &quota)).await.unwrap().allowed);
     assert_eq!(
@@ -53,8 +54,8 @@ async fn a_key_that_is_as_good_as_new_has_no_row() {
 #[tokio::test]
 async fn keys_are_any_bytes_and_records_may_be_long() {
     let Some(server) = Server::start(&[]) else { return };
-    let store = server.patient().build().unwrap();
-    let other = server.patient().build().unwrap();
+    let store = crate::patient(&server).build().unwrap();
+    let other = crate::patient(&server).build().unwrap();
     let quota: Quota = "3000/day log".parse().unwrap();
     for key in [&[0_u8][..], b"\\x41", b"'; DROP TABLE ratekeeper; --", &[0xff; 1_024]] {
         let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);

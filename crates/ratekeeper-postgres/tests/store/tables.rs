@@ -23,12 +23,12 @@ fn names_keep_limits_apart() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE SCHEMA limits");
     for table in ["ratekeeper", "other", "limits.ratekeeper"] {
-        assert_eq!(ask(server.patient().table(table)).unwrap(), 8, "{table}");
-        assert_eq!(ask(server.patient().table(table)).unwrap(), 7, "{table}");
+        assert_eq!(ask(crate::patient(&server).table(table)).unwrap(), 8, "{table}");
+        assert_eq!(ask(crate::patient(&server).table(table)).unwrap(), 7, "{table}");
     }
     let logged = "SELECT relpersistence FROM pg_class WHERE oid = to_regclass";
     assert_eq!(server.sql(&format!("{logged}('ratekeeper')")), ["u"]);
-    assert_eq!(ask(server.patient().table("durable").logged(true)).unwrap(), 8);
+    assert_eq!(ask(crate::patient(&server).table("durable").logged(true)).unwrap(), 8);
     assert_eq!(server.sql(&format!("{logged}('durable')")), ["p"]);
 }
 
@@ -37,7 +37,7 @@ fn names_keep_limits_apart() {
 fn whoever_comes_first_makes_it() {
     let Some(server) = Server::start(&[]) else { return };
     let left = std::thread::scope(|scope| {
-        let asking: Vec<_> = (0..10).map(|_| scope.spawn(|| ask(server.patient()).unwrap())).collect();
+        let asking: Vec<_> = (0..10).map(|_| scope.spawn(|| ask(crate::patient(&server)).unwrap())).collect();
         let mut left: Vec<u64> = asking.into_iter().map(|asked| asked.join().unwrap()).collect();
         left.sort_unstable();
         left
@@ -48,7 +48,7 @@ fn whoever_comes_first_makes_it() {
 #[test]
 fn it_is_made_again_when_it_is_gone() {
     let Some(server) = Server::start(&[]) else { return };
-    let store = server.patient().build().unwrap();
+    let store = crate::patient(&server).build().unwrap();
     assert_eq!(remaining(&store).unwrap(), 8);
     for gone in ["DROP TABLE ratekeeper", "DROP FUNCTION ratekeeper_exchange_1", "TRUNCATE ratekeeper"] {
         let before = remaining(&store).unwrap();
@@ -73,7 +73,7 @@ fn who_may_not_make_it_is_told_what_to_say() {
         )
     );
     // An owner has made it, and lets the guest in.
-    assert_eq!(ask(server.patient()).unwrap(), 8);
+    assert_eq!(ask(crate::patient(&server)).unwrap(), 8);
     let error = ask(guest()).unwrap_err();
     assert!(error.to_string().contains("must be allowed SELECT, INSERT, UPDATE and DELETE"), "{error}");
     server.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON ratekeeper TO guest");
@@ -87,17 +87,17 @@ fn what_is_not_ours_is_left_alone() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE TABLE ratekeeper (id int); CREATE TABLE newer (id int); COMMENT ON TABLE newer IS 'ratekeeper layout 2'");
     for (table, of) in [("ratekeeper", "another program"), ("newer", "ratekeeper layout 2")] {
-        let error = ask(server.patient().table(table)).unwrap_err();
+        let error = ask(crate::patient(&server).table(table)).unwrap_err();
         assert_eq!(error.reason(), "wrong_table");
         assert!(error.to_string().contains(of), "{error}");
     }
     // A row that nobody here can read.
-    assert_eq!(ask(server.patient().table("ours")).unwrap(), 8);
+    assert_eq!(ask(crate::patient(&server).table("ours")).unwrap(), 8);
     server.sql("UPDATE ours SET record = '\\x07', stamp = 5");
-    let error = ask(server.patient().table("ours")).unwrap_err();
+    let error = ask(crate::patient(&server).table("ours")).unwrap_err();
     assert!(error.to_string().contains("a row of ours cannot be read") && !error.is_transient(), "{error}");
     server.sql("DELETE FROM ours");
-    assert_eq!(ask(server.patient().table("ours")).unwrap(), 8);
+    assert_eq!(ask(crate::patient(&server).table("ours")).unwrap(), 8);
 }
 
 #[test]

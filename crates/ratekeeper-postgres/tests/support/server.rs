@@ -9,9 +9,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-
-use ratekeeper_postgres::{PostgresStore, PostgresStoreBuilder};
 
 use super::wait::{until, until_stopped};
 
@@ -79,38 +76,13 @@ impl Server {
         self.url_of("postgres")
     }
 
-    /// A store on it, with time enough for a busy machine.
-    pub(crate) fn patient(&self) -> PostgresStoreBuilder {
-        PostgresStore::builder(&self.url())
-            .timeout(Duration::from_secs(10))
-            .connect_timeout(Duration::from_secs(10))
-    }
-
-    /// Runs statements, apart from what is tested, and returns the first column of the rows. Blocks, on a thread of its own: the
-    /// caller may be in a runtime.
+    /// Runs statements, apart from what is tested, and returns what the last one answers, a line for each row.
     pub(crate) fn sql(&self, statements: &str) -> Vec<String> {
-        std::thread::scope(|scope| scope.spawn(|| self.run_sql(statements)).join().unwrap())
-    }
-
-    fn run_sql(&self, statements: &str) -> Vec<String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls)
-                .await
-                .expect("the server answers");
-            let driver = tokio::spawn(connection);
-            let answers = client.simple_query(statements).await;
-            let answers = answers.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
-            drop(client);
-            let _ = driver.await;
-            let rows = answers.iter().filter_map(|answer| match answer {
-                tokio_postgres::SimpleQueryMessage::Row(row) => {
-                    Some(row.get(0).unwrap_or_default().to_owned())
-                }
-                _ => None,
-            });
-            rows.collect()
-        })
+        let mut psql = self.programs.command("psql");
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h", "127.0.0.1"]);
+        let said = psql.args(["-p", &self.port.to_string(), "-c", statements]).output().expect("psql runs");
+        assert!(said.status.success(), "{statements}: {}", String::from_utf8_lossy(&said.stderr));
+        String::from_utf8_lossy(&said.stdout).lines().map(str::to_owned).collect()
     }
 
     /// Kills it with all its processes at once, as a crash of the machine would.
