@@ -36,7 +36,7 @@ pub(crate) struct NewRow {
 
 /// When a decision was made by the server's clock, in microseconds: it is refused before and after.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Validity {
+pub(crate) struct DecidedAt {
     pub(crate) earliest: i64,
     pub(crate) latest: i64,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Exchanged {
 pub(crate) async fn exchange(
     session: &Session,
     rows: &[RowChange],
-    validity: Validity,
+    decided_at: DecidedAt,
 ) -> Result<Exchanged, Failure> {
     let asked = Instant::now();
     let keys: Vec<&[u8]> = rows.iter().map(|row| &*row.key).collect();
@@ -71,7 +71,7 @@ pub(crate) async fn exchange(
     let answer = session
         .in_time(session.client.query(
             &session.exchange,
-            &[&validity.earliest, &validity.latest, &keys, &together, &olds, &news, &records, &expiries],
+            &[&decided_at.earliest, &decided_at.latest, &keys, &together, &olds, &news, &records, &expiries],
         ))
         .await?;
     let mut exchanged =

@@ -43,24 +43,21 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     type Stream = EncryptedStream<S>;
-    type TlsConnect = Handshake;
+    type TlsConnect = HostTls;
     type Error = rustls::pki_types::InvalidDnsNameError;
 
-    fn make_tls_connect(&mut self, domain: &str) -> Result<Handshake, Self::Error> {
-        Ok(Handshake {
-            connector: Arc::clone(&self.0).into(),
-            name: ServerName::try_from(domain)?.to_owned(),
-        })
+    fn make_tls_connect(&mut self, domain: &str) -> Result<HostTls, Self::Error> {
+        Ok(HostTls { connector: Arc::clone(&self.0).into(), name: ServerName::try_from(domain)?.to_owned() })
     }
 }
 
 /// How a connection to one host is encrypted.
-pub(crate) struct Handshake {
+pub(crate) struct HostTls {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
 
-impl<S> TlsConnect<S> for Handshake
+impl<S> TlsConnect<S> for HostTls
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::call::{Call, OwnedKey, key};
 use crate::counters::Counters;
 use crate::error::{Failure, Fate, copy};
-use crate::exchange::{self, Exchanged, NewRow, RowChange, Validity, exchange};
+use crate::exchange::{self, DecidedAt, Exchanged, NewRow, RowChange, exchange};
 use crate::groups::{Group, Groups};
 use crate::seen::{SeenRow, SharedRows};
 use crate::server_time::{ServerTime, instant, micros_after};
@@ -64,7 +64,7 @@ struct Round {
     rows: Vec<RowChange>,
     /// The number of the group of each row, in the order of the groups.
     group_of: Vec<usize>,
-    validity: Validity,
+    decided_at: DecidedAt,
 }
 
 impl Worker {
@@ -185,7 +185,7 @@ impl Worker {
                 return Err(self.failed(session, groups, failure, is_locked).await);
             }
         }
-        let Round { groups, rows, group_of, validity } = self.decide(groups);
+        let Round { groups, rows, group_of, decided_at } = self.decide(groups);
         if groups.is_empty() {
             // None of the rows can be read.
             return if is_locked {
@@ -196,10 +196,10 @@ impl Worker {
         }
         self.counters.exchanged(&groups, is_locked);
         let exchanged = match is_locked {
-            false => exchange(session, &rows, validity).await,
+            false => exchange(session, &rows, decided_at).await,
             // Whatever comes of it: nothing is written of what is not as expected.
             true => {
-                let both = join(exchange(session, &rows, validity), exchange::commit(session)).await;
+                let both = join(exchange(session, &rows, decided_at), exchange::commit(session)).await;
                 both.0.and_then(|exchanged| both.1.map(|()| exchanged))
             }
         };
@@ -244,14 +244,14 @@ impl Worker {
         // Everybody locks rows in the same order.
         rows.sort_unstable_by(|(_, one), (_, other)| one.key.cmp(&other.key));
         let (group_of, rows) = rows.into_iter().unzip();
-        let validity = match &self.given {
-            None => Validity {
+        let decided_at = match &self.given {
+            None => DecidedAt {
                 earliest: micros,
                 latest: micros.saturating_add(i64::try_from(patience.as_micros()).unwrap_or(i64::MAX)),
             },
-            Some(_) => Validity { earliest: i64::MIN, latest: i64::MAX },
+            Some(_) => DecidedAt { earliest: i64::MIN, latest: i64::MAX },
         };
-        Round { groups: decided, rows, group_of, validity }
+        Round { groups: decided, rows, group_of, decided_at }
     }
 
     /// Decides the calls of one group, one after another. Returns what becomes of its rows.

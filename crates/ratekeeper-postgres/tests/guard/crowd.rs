@@ -5,10 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ratekeeper::port::{Request, Store};
-use ratekeeper::{Cost, Key, Plan, Quota, Rules};
+use ratekeeper::{Charged, Cost, Key, Plan, Quota, Rules, Timestamp};
 use ratekeeper_postgres::PostgresStore;
 
 use crate::bound::{Admission, Bound, breach};
+use crate::random::Random;
 use crate::support::server::Server;
 
 /// Every algorithm, with a refill that is shorter than a run and one that is not.
@@ -31,6 +32,17 @@ const RUN: Duration = Duration::from_millis(700);
 
 #[test]
 fn no_crowd_gets_more_than_the_quota() {
+    storm(false);
+}
+
+/// Refunds of any age and in any order: what was admitted and not given back stays within the quota, and so does what was
+/// admitted, but for what had not come back by itself.
+#[test]
+fn no_crowd_mints_by_giving_back() {
+    storm(true);
+}
+
+fn storm(refunds: bool) {
     let Some(server) = Server::start(&[]) else { return };
     let stores: [PostgresStore; 4] = std::array::from_fn(|_| crate::patient(&server).build().unwrap());
     for (number, text) in QUOTAS.into_iter().enumerate() {
@@ -48,7 +60,7 @@ fn no_crowd_gets_more_than_the_quota() {
                     let look = Request::new(Key::new("another").unwrap(), rules, Cost::ZERO);
                     runtime.block_on(async { store.peek(look).await }).unwrap();
                     barrier.wait();
-                    runtime.block_on(ask(store, request, start))
+                    runtime.block_on(ask(store, request, start, refunds.then(|| Random::new(thread as u64))))
                 })
             });
             let threads: Vec<_> = threads.collect();
@@ -66,16 +78,32 @@ fn no_crowd_gets_more_than_the_quota() {
     assert!(locked > 0, "they met");
 }
 
-async fn ask(store: &PostgresStore, request: Request<'_>, start: Instant) -> (Vec<Admission>, u64) {
+/// Asks for a while. With numbers to draw from, some of what was taken is given back, at once or later.
+async fn ask(
+    store: &PostgresStore,
+    request: Request<'_>,
+    start: Instant,
+    mut random: Option<Random>,
+) -> (Vec<Admission>, u64) {
     let now = || u64::try_from(start.elapsed().as_nanos()).unwrap();
     let (mut admitted, mut denied) = (Vec::<Admission>::new(), 0);
+    let mut held: Vec<(usize, Timestamp)> = Vec::new();
     let deadline = Instant::now() + RUN;
     while Instant::now() < deadline {
         let before = now();
-        if store.acquire(request).await.unwrap().allowed {
+        let decision = store.acquire(request).await.unwrap();
+        if decision.allowed {
+            held.push((admitted.len(), decision.charged_at().expect("it was taken")));
             admitted.push(Admission { before, after: now(), cost: 1, refunded: None });
         } else {
             denied += 1;
+        }
+        if let Some(random) = random.as_mut().filter(|_| !held.is_empty())
+            && random.once_in(3)
+        {
+            let (which, charged) = held.swap_remove(random.index(held.len()));
+            admitted[which].refunded = Some(now());
+            store.refund(request, Charged::at(charged)).await.unwrap();
         }
     }
     (admitted, denied)

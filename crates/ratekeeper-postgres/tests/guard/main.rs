@@ -12,6 +12,9 @@ mod bound;
 mod clients;
 mod crowd;
 mod faults;
+#[path = "../../../ratekeeper/tests/hostile/random.rs"]
+#[allow(dead_code, reason = "shared with the tests of the store in memory, which use more of it")]
+mod random;
 
 use std::time::Duration;
 

@@ -11,6 +11,7 @@ use ratekeeper::{Amounts, Cost, Key, Nanos, Plan, Quota, Registry, Rules};
 use ratekeeper_postgres::PostgresStore;
 
 use crate::support::server::Server;
+use crate::support::wait::{PATIENCE, until_async};
 
 async fn admitted(store: &PostgresStore, key: &str, quota: &Quota, requests: usize) -> usize {
     let mut admitted = 0;
@@ -177,14 +178,19 @@ async fn who_has_timed_out_is_not_charged_later() {
     server.freeze();
     let late = hasty.acquire(request).await.unwrap_err();
     assert_eq!(late.reason(), "timeout", "{late}");
-    // Longer than the call may take.
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    let told = std::time::Instant::now();
+    until_async("its time is over by the server's clock, too", PATIENCE, || {
+        told.elapsed() > Duration::from_millis(400)
+    })
+    .await;
     server.thaw();
     assert_eq!(
         patient.acquire(request).await.unwrap().remaining,
         6,
         "the one that was late is not among them"
     );
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let active =
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ratekeeper' AND state = 'active'";
+    until_async("the statement that was late has run", PATIENCE, || server.sql(active) == ["0"]).await;
     assert_eq!(patient.peek(request).await.unwrap().remaining, 6);
 }

@@ -10,6 +10,7 @@ mod conformance;
 mod gathering;
 mod rows;
 mod tables;
+mod time;
 
 use std::time::Duration;
 

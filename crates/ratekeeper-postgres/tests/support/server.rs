@@ -27,13 +27,30 @@ struct Programs {
     folder: PathBuf,
     /// User and group; none for whoever runs the test.
     user: Option<(u32, u32)>,
+    /// A library that fakes the clock by the file `clock` in the server's directory; none for the machine's own time.
+    fake_time: Option<PathBuf>,
 }
 
 impl Server {
     /// Starts a server of those programs that `RATEKEEPER_POSTGRES_BIN` names, or of Debian's newest. None if there are none,
     /// which is said.
     pub(crate) fn start(settings: &[&str]) -> Option<Self> {
-        let Some(programs) = Programs::find() else {
+        Self::start_by(settings, None)
+    }
+
+    /// Starts a server whose clock can be [stepped](Server::step_clock). None if there is no library for that.
+    pub(crate) fn with_fake_time() -> Option<Self> {
+        let Some(library) = fake_time() else {
+            eprintln!(
+                "no faketime: set RATEKEEPER_FAKETIME to the path of libfaketimeMT.so.1; clocks are left alone"
+            );
+            return None;
+        };
+        Self::start_by(&[], Some(library))
+    }
+
+    fn start_by(settings: &[&str], fake_time: Option<PathBuf>) -> Option<Self> {
+        let Some(programs) = Programs::find(fake_time) else {
             eprintln!(
                 "no PostgreSQL: set RATEKEEPER_POSTGRES_BIN to the folder of initdb and postgres; nothing is tested"
             );
@@ -83,6 +100,11 @@ impl Server {
         let said = psql.args(["-p", &self.port.to_string(), "-c", statements]).output().expect("psql runs");
         assert!(said.status.success(), "{statements}: {}", String::from_utf8_lossy(&said.stderr));
         String::from_utf8_lossy(&said.stdout).lines().map(str::to_owned).collect()
+    }
+
+    /// Has its clock differ by so many seconds from the machine's, from now on.
+    pub(crate) fn step_clock(&self, seconds: f64) {
+        self.directory.set_clock(seconds);
     }
 
     /// Kills it with all its processes at once, as a crash of the machine would.
@@ -136,12 +158,12 @@ impl Drop for Server {
 }
 
 impl Programs {
-    fn find() -> Option<Self> {
+    fn find(fake_time: Option<PathBuf>) -> Option<Self> {
         let named = std::env::var_os("RATEKEEPER_POSTGRES_BIN").filter(|folder| !folder.is_empty());
         let folder = named.map(PathBuf::from).or_else(newest_of_debian)?;
         let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
         let user = if is_root { ["postgres", "nobody"].into_iter().find_map(ids_of) } else { None };
-        Some(Programs { folder, user })
+        Some(Programs { folder, user, fake_time })
     }
 
     fn command(&self, program: &str) -> Command {
@@ -167,6 +189,19 @@ fn ids_of(user: &str) -> Option<(u32, u32)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
+/// The library that `RATEKEEPER_FAKETIME` names, or Debian's.
+fn fake_time() -> Option<PathBuf> {
+    let named =
+        std::env::var_os("RATEKEEPER_FAKETIME").filter(|library| !library.is_empty()).map(PathBuf::from);
+    let of_debian = || {
+        let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
+        folders
+            .map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"))
+            .find(|library| library.is_file())
+    };
+    named.or_else(of_debian)
+}
+
 fn signal(pid: u32, signal: &str) {
     // It may have ended by itself.
     let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
@@ -180,6 +215,11 @@ fn free_port() -> u16 {
 /// Starts the process and waits until it says that it is ready; none if it ends before.
 fn run(programs: &Programs, directory: &Directory, port: u16, settings: &[&str]) -> Option<Child> {
     let mut command = programs.command("postgres");
+    if let Some(library) = &programs.fake_time {
+        directory.set_clock(0.0);
+        command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", directory.0.join("clock"));
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
     command.current_dir(&directory.0).arg("-D").arg(directory.0.join("data")).args(["-p", &port.to_string()]);
     command.arg("-k").arg(&directory.0);
     for setting in ["listen_addresses=127.0.0.1", "fsync=off", "shared_buffers=32MB", "max_connections=40"]
@@ -219,6 +259,13 @@ impl Directory {
             chown(&path, Some(user), Some(group)).expect("root may give it away");
         }
         Directory(path)
+    }
+
+    /// Replaces the file at once: who reads it finds the old one or the new one.
+    fn set_clock(&self, seconds: f64) {
+        let (new, file) = (self.0.join("clock.new"), self.0.join("clock"));
+        std::fs::write(&new, format!("{seconds:+.6}\n")).expect("a file of the test");
+        std::fs::rename(new, file).expect("a file of the test");
     }
 }
 
