@@ -42,9 +42,11 @@ impl ServerTime {
         }
     }
 
-    /// Forgets what was learned: it was wrong, or another server answers now.
-    pub(crate) fn forget(&mut self) {
-        self.best = None;
+    /// Begins anew with this answer: what was learned before was wrong, or another server answers now. The guess is late by the
+    /// way back of the answer, but certainly not early, so that the next statement is not refused for that.
+    pub(crate) fn begin_with(&mut self, asked: Instant, answered: Instant, micros: i64) {
+        let error = answered.saturating_duration_since(asked);
+        self.best = Some(Sample { at: answered, micros, error });
     }
 
     /// Returns what the server's clock says at this instant of the process, in microseconds; none if it has told nothing yet.
@@ -86,8 +88,11 @@ mod tests {
         // After a minute, it may be off by twelve milliseconds: a slow answer is better.
         time.learn(at(60_000_000), at(60_008_000), 70_000_000);
         assert_eq!(time.micros(at(60_004_000)), Some(70_000_000));
-        time.forget();
-        assert_eq!(time.micros(start), None);
+        // Half of the time of a single answer may be too much: the first guess is never early.
+        time.begin_with(at(90_000_000), at(90_001_000), 5_000);
+        assert_eq!(time.micros(at(90_001_000)), Some(5_000));
+        time.learn(at(90_002_000), at(90_002_200), 6_500);
+        assert_eq!(time.micros(at(90_002_100)), Some(6_500));
     }
 
     #[test]

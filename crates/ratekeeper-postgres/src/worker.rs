@@ -159,8 +159,7 @@ impl Worker {
                 self.failed_attempts = 0;
                 // It may be another server, which has other rows, and certainly another clock.
                 self.seen.lock().clear();
-                self.time.forget();
-                self.time.learn(greeting.asked, greeting.answered, greeting.micros);
+                self.time.begin_with(greeting.asked, greeting.answered, greeting.micros);
                 Ok(session)
             }
             Err(Failure { error, .. }) => {
@@ -308,12 +307,11 @@ impl Worker {
         exchanged: Exchanged,
     ) {
         let Exchanged { asked, answered, micros, was_in_time, missed } = exchanged;
-        if !was_in_time {
+        if was_in_time {
+            self.time.learn(asked, answered, micros);
+        } else {
             // The clock has stepped, or this process was asleep.
-            self.time.forget();
-        }
-        self.time.learn(asked, answered, micros);
-        if !was_in_time {
+            self.time.begin_with(asked, answered, micros);
             self.counters.dated_anew();
             self.repairs += 1;
             if self.repairs <= MOST_REPAIRS {
