@@ -319,6 +319,7 @@ impl Worker {
             }
             let message =
                 "the server's clock jumps, or it takes longer than the timeout to begin a statement";
+            self.repairs = 0;
             return fail(groups, &StoreError::new(StoreErrorKind::Unavailable, message));
         }
         self.repairs = 0;

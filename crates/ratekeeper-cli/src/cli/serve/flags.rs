@@ -40,8 +40,8 @@ pub(in crate::cli) struct ServeFlags {
     /// Address to serve MessagePack on [default: 127.0.0.1:9090].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_MSGPACK")]
     pub(super) msgpack: Option<Bind>,
-    /// Where to keep state: `memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2,
-    /// redis-sentinel://h1,h2/name or postgres://user@host/database [default: memory].
+    /// Where to keep state: `memory`, redis://host:port/0, rediss://…, redis-cluster://…, redis-sentinel://… or postgres://…
+    /// [default: memory].
     #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE", hide_env_values = true)]
     pub(super) store: Option<SecretText>,
     /// How long to wait for Redis or PostgreSQL to answer a request; then the failure mode answers [default: 100ms].
