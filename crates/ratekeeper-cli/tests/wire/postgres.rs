@@ -65,3 +65,30 @@ fn what_is_wrong_is_told_by_flag_and_file() {
         assert!(said.contains(expected) && !said.contains("sesame"), "{said}");
     }
 }
+
+/// A connection that is encrypted is encrypted to whom the certificate names, and to nobody else.
+#[cfg(feature = "tls")]
+#[test]
+fn an_encrypted_connection_is_verified() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let Some(postgres) = Postgres::with_certificate(&certificate, &key) else { return };
+    let folder = Folder::new("postgres-tls");
+    let trusted = folder.write("ca.pem", &certificate);
+    let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem();
+    let untrusted = folder.write("stranger.pem", &stranger);
+    let start = |ca: &str| {
+        let flags =
+            ["serve", "--store", &postgres.encrypted_url(), "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+        let mut command =
+            ratekeeper(&[&flags[..], &["--grpc", "off", "--msgpack", "off"], &PATIENT].concat());
+        Server::spawn(command.env("SSL_CERT_FILE", ca))
+    };
+    let server = start(&trusted);
+    server.await_log("store: it answers");
+    assert!(server.ask("THROTTLE k 3 1 3600").starts_with("1 3 2 "));
+    let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'ratekeeper'";
+    assert_eq!(postgres.sql(encrypted), ["t"]);
+    let said = start(&untrusted).await_log("store: not there yet");
+    assert!(said.contains("certificate"), "{said}");
+}

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -35,7 +35,12 @@ impl Server {
     /// Starts a server of those programs that `RATEKEEPER_POSTGRES_BIN` names, or of Debian's newest. None if there are none,
     /// which is said.
     pub(crate) fn start(settings: &[&str]) -> Option<Self> {
-        Self::start_by(settings, None)
+        Self::start_by(settings, None, None)
+    }
+
+    /// Starts a server that encrypts connections with this certificate and its key, in PEM form.
+    pub(crate) fn with_certificate(certificate: &str, key: &str) -> Option<Self> {
+        Self::start_by(&["ssl=on"], None, Some((certificate, key)))
     }
 
     /// Starts a server whose clock can be [stepped](Server::step_clock). None if there is no library for that.
@@ -46,10 +51,14 @@ impl Server {
             );
             return None;
         };
-        Self::start_by(&[], Some(library))
+        Self::start_by(&[], Some(library), None)
     }
 
-    fn start_by(settings: &[&str], fake_time: Option<PathBuf>) -> Option<Self> {
+    fn start_by(
+        settings: &[&str],
+        fake_time: Option<PathBuf>,
+        certificate: Option<(&str, &str)>,
+    ) -> Option<Self> {
         let Some(programs) = Programs::find(fake_time) else {
             eprintln!(
                 "no PostgreSQL: set RATEKEEPER_POSTGRES_BIN to the folder of initdb and postgres; nothing is tested"
@@ -74,6 +83,10 @@ impl Server {
             .output()
             .expect("initdb runs");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        if let Some((certificate, key)) = certificate {
+            programs.give(&data.join("server.crt"), certificate);
+            programs.give(&data.join("server.key"), key);
+        }
         for _ in 0..8 {
             let port = free_port();
             if let Some(process) = run(&programs, &directory, port, settings) {
@@ -86,6 +99,11 @@ impl Server {
     /// Its address, for a user.
     pub(crate) fn url_of(&self, user: &str) -> String {
         format!("postgres://{user}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Its address, by the name of this machine, over TLS.
+    pub(crate) fn encrypted_url(&self) -> String {
+        format!("postgres://postgres@localhost:{}/postgres?sslmode=require", self.port)
     }
 
     /// Its address.
@@ -164,6 +182,15 @@ impl Programs {
         let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
         let user = if is_root { ["postgres", "nobody"].into_iter().find_map(ids_of) } else { None };
         Some(Programs { folder, user, fake_time })
+    }
+
+    /// Writes a file that only the server's user may read.
+    fn give(&self, path: &Path, content: &str) {
+        std::fs::write(path, content).expect("a file of the test");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("a file of the test");
+        if let Some((user, group)) = self.user {
+            chown(path, Some(user), Some(group)).expect("root may give it away");
+        }
     }
 
     fn command(&self, program: &str) -> Command {
