@@ -78,8 +78,7 @@ fn an_encrypted_connection_is_verified() {
     let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem();
     let untrusted = folder.write("stranger.pem", &stranger);
     let start = |ca: &str| {
-        let flags =
-            ["serve", "--store", &postgres.encrypted_url(), "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+        let flags = ["serve", "--store", &url, "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
         let mut command =
             ratekeeper(&[&flags[..], &["--grpc", "off", "--msgpack", "off"], &PATIENT].concat());
         Server::spawn(command.env("SSL_CERT_FILE", ca))
