@@ -77,6 +77,7 @@ fn an_encrypted_connection_is_verified() {
     let trusted = folder.write("ca.pem", &certificate);
     let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem();
     let untrusted = folder.write("stranger.pem", &stranger);
+    let url = postgres.encrypted_url();
     let start = |ca: &str| {
         let flags = ["serve", "--store", &url, "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
         let mut command =
