@@ -122,7 +122,7 @@ impl Housekeeper {
                     forgotten += loaded.live(key);
                 }
             }
-            if (rows.len() as i64) < SLICE {
+            if i64::try_from(rows.len()).is_ok_and(|rows| rows < SLICE) {
                 return Ok(forgotten);
             }
         }
