@@ -15,10 +15,6 @@ mod support;
 #[allow(dead_code, reason = "shared with tests, which use more of it")]
 mod redis_server;
 
-#[path = "../../ratekeeper-redis/tests/support/wait.rs"]
-#[allow(dead_code, reason = "shared with tests, which use more of it")]
-mod wait;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,6 +24,7 @@ use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, MemoryStore, Plan, Rules};
 use ratekeeper_postgres::PostgresStore;
 use ratekeeper_redis::RedisStore;
+use support::wait;
 
 /// Keys of a run with many.
 const MANY: u64 = 100_000;

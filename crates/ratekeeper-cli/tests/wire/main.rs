@@ -34,8 +34,6 @@ mod openapi;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "postgres")]
-#[path = "../../../ratekeeper-postgres/tests/support/mod.rs"]
-#[allow(dead_code, reason = "shared with the tests of the store, which use more of it")]
 mod postgres_support;
 mod process;
 #[path = "../../../ratekeeper-server/src/transport/grpc/generated/ratekeeper_v1.rs"]
