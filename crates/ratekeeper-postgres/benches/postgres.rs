@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo bench -p ratekeeper-postgres --bench postgres
 //! ```
-//! Starts a Redis and a PostgreSQL of its own, and prints one table in Markdown. `SECONDS=5` sets how long each line takes.
+//! Starts a Redis and a PostgreSQL of its own, and prints one table in Markdown. `BENCH_SECONDS=5` sets how long each line takes.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for whoever measures")]
 
@@ -54,7 +54,7 @@ const LOADS: [Load; 6] = [
 
 #[tokio::main]
 async fn main() {
-    let seconds = std::env::var("SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(3);
+    let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(3);
     let time = Duration::from_secs(seconds);
     let redis = redis_server::Server::redis();
     let Some(server) = support::server::Server::start(&["shared_buffers=128MB"]) else { return };
