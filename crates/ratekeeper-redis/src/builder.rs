@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use ratekeeper::port::{Clock, Observer};
 use ratekeeper::state::OnUnreadable;
-use ratekeeper::store::BreakerSettings;
+use ratekeeper::store::{BreakerSettings, DenialSettings, LeaseSettings, StoreFront};
 use ratekeeper::{Lease, Name, Nanos, Timestamp};
 
 use crate::encoding::{Encoding, Encodings};
 use crate::error::{RedisError, RedisErrorKind};
-use crate::front::{DenialSettings, LeaseSettings, StoreFront};
 use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
 use crate::script::{ScriptLibrary, ScriptTime};
 use crate::scripted::{ScriptSettings, ScriptedStore};
@@ -237,7 +236,8 @@ impl RedisStoreBuilder {
             scripted.clock = ServerClock::starting_at(now);
         }
         let scripted = scripted.shared();
-        Ok(RedisStore::new(Arc::clone(&scripted), StoreFront::new(scripted, self.denials, self.leases)))
+        let front = StoreFront::new(Arc::clone(&scripted), self.denials, self.leases);
+        Ok(RedisStore::new(scripted, front))
     }
 }
 

@@ -37,7 +37,7 @@
 //! holding, charging   its holds; charges of several keys that are judged together
 //! findings            what was found of them so far
 //! owned_charges       charges that outlive whoever asked for them
-//! front               the denial cache before it        permits   concurrency limits that instances share
+//! permits             concurrency limits that instances share
 //! values              compare-and-set on strings        inspect   what is under a key
 //! held_key            what is held for a key
 //! store, builder      the store as programs use it, and its settings
@@ -65,7 +65,6 @@ mod error;
 mod exchange;
 mod findings;
 mod forget;
-mod front;
 mod held_key;
 mod hold_cache;
 mod holding;

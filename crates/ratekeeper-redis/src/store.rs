@@ -8,12 +8,11 @@ use ratekeeper::port::{
     Answer, Charge, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store, Whole,
 };
 use ratekeeper::state::StorageKey;
-use ratekeeper::store::{Breaker, DenialStatistics, LeaseStatistics};
+use ratekeeper::store::{Breaker, DenialStatistics, LeaseStatistics, StoreFront};
 use ratekeeper::{Charged, Cost, Decision, Key, Name, StoreError};
 
 use crate::error::RedisError;
 use crate::exchange::HOLDS;
-use crate::front::StoreFront;
 use crate::held_key::{self, InspectedHolds};
 use crate::inspect::{self, Inspection};
 use crate::link::Link;
@@ -44,11 +43,11 @@ use crate::values::RedisValues;
 #[derive(Clone)]
 pub struct RedisStore {
     scripted: Arc<ScriptedStore<Link>>,
-    front: StoreFront,
+    front: StoreFront<ScriptedStore<Link>>,
 }
 
 impl RedisStore {
-    pub(crate) fn new(scripted: Arc<ScriptedStore<Link>>, front: StoreFront) -> Self {
+    pub(crate) fn new(scripted: Arc<ScriptedStore<Link>>, front: StoreFront<ScriptedStore<Link>>) -> Self {
         RedisStore { scripted, front }
     }
 

@@ -65,6 +65,7 @@ mod rule_row;
 mod secret;
 mod server;
 mod settings;
+mod shared_store;
 mod snapshot;
 mod statsd;
 mod store_check;
@@ -88,10 +89,11 @@ pub use request::{QuotaBounds, RequestLimits, WrongDefault};
 pub use secret::{Secret, TokenClash, Tokens};
 pub use server::{ProcessSignals, Server, serve};
 pub use settings::{
-    Bind, BindError, ConnectionAge, GrpcTls, OtlpSettings, PrometheusEndpoint, RecordSettings, RecordedKeys,
-    RedisSettings, SettingNames, Settings, StatsdFamily, StatsdProtocol, StatsdSettings, StoreLocation,
-    TlsFiles, TransportEndpoint,
+    Bind, BindError, ConnectionAge, GrpcTls, OtlpSettings, PostgresSettings, PrometheusEndpoint,
+    RecordSettings, RecordedKeys, RedisSettings, SettingNames, Settings, StatsdFamily, StatsdProtocol,
+    StatsdSettings, StoreLocation, TlsFiles, TransportEndpoint,
 };
+pub use shared_store::SharedStore;
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use statsd::StatsdSender;
 pub use store_check::{check_store, close_store};

@@ -7,13 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use ratekeeper::StoreError;
-use ratekeeper::port::Store;
-use ratekeeper_redis::RedisStore;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use crate::engine::probe_question;
 use crate::error::{Explain, ServerError};
+use crate::shared_store::SharedStore;
 use crate::watch::{one_line, store_hint};
 
 /// How long a server that stops waits until its leases are given back. What is not given back refills.
@@ -24,8 +23,8 @@ const LONGEST_GIVING_BACK: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// A runtime cannot be started.
-pub fn close_store(store: &RedisStore) -> Result<(), ServerError> {
-    if store.leases().is_none_or(|leases| leases.left == 0) {
+pub fn close_store(store: &SharedStore) -> Result<(), ServerError> {
+    if store.counts().leases.is_none_or(|leases| leases.left == 0) {
         return Ok(());
     }
     let runtime =
@@ -42,7 +41,7 @@ pub fn close_store(store: &RedisStore) -> Result<(), ServerError> {
 /// # Errors
 ///
 /// A thread or its runtime cannot be started.
-pub fn check_store(store: RedisStore, timeout: Duration) -> Result<(), ServerError> {
+pub fn check_store(store: SharedStore, timeout: Duration) -> Result<(), ServerError> {
     let runtime =
         Builder::new_current_thread().enable_all().build().explain(|| "cannot start an event loop")?;
     let check = move || {
@@ -55,11 +54,11 @@ pub fn check_store(store: RedisStore, timeout: Duration) -> Result<(), ServerErr
     Ok(())
 }
 
-async fn ask(store: &RedisStore) -> Result<(), StoreError> {
+async fn ask(store: &SharedStore) -> Result<(), StoreError> {
     store.check().await?;
-    // An answer is not enough: the store must let this user run scripts, and have the keys.
+    // An answer is not enough: the store must let this user run scripts and statements, and have the keys.
     match probe_question() {
-        Some(question) => store.peek(question).await.map(drop),
+        Some(question) => store.store().peek(question).await.map(drop),
         None => Ok(()),
     }
 }

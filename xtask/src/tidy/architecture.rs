@@ -18,13 +18,14 @@ const RULES: &[Rule] = &[
     // The hexagon. Even a test of it that needs an adapter is in the wrong crate.
     Rule { name: "ratekeeper", may_see: &[], binds_tests: true },
     Rule { name: "ratekeeper-redis", may_see: &["ratekeeper"], binds_tests: false },
+    Rule { name: "ratekeeper-postgres", may_see: &["ratekeeper"], binds_tests: false },
     Rule { name: "ratekeeper-http", may_see: &["ratekeeper"], binds_tests: false },
     // What speaks to the server from elsewhere needs none of its engine.
     Rule { name: "ratekeeper-client", may_see: &[], binds_tests: true },
     // The engine, and the adapters that it serves.
     Rule {
         name: "ratekeeper-server",
-        may_see: &["ratekeeper", "ratekeeper-redis", "ratekeeper-http"],
+        may_see: &["ratekeeper", "ratekeeper-redis", "ratekeeper-postgres", "ratekeeper-http"],
         binds_tests: false,
     },
     // The composition root: the one place that knows everyone.
@@ -33,6 +34,7 @@ const RULES: &[Rule] = &[
         may_see: &[
             "ratekeeper",
             "ratekeeper-redis",
+            "ratekeeper-postgres",
             "ratekeeper-http",
             "ratekeeper-client",
             "ratekeeper-server",

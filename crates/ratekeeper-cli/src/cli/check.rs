@@ -147,10 +147,10 @@ fn idle_lease(settings: &Settings, plans: &[Plan]) -> Option<&'static str> {
     let is_off = settings.redis.lease.is_off() && plans.iter().all(|plan| plan.lease_setting().is_off());
     match (&settings.store, settings.redis.leased_keys) {
         _ if is_off => None,
-        (StoreLocation::Memory, _) => {
-            Some("leases do nothing while state is in memory: name a Redis by `[store] url` or `--store`")
-        }
-        (StoreLocation::Redis(_), 0) => Some("leases do nothing while `[store] leased_keys` is 0"),
-        (StoreLocation::Redis(_), _) => None,
+        (StoreLocation::Memory, _) => Some(
+            "leases do nothing while state is in memory: name a shared store by `[store] url` or `--store`",
+        ),
+        (_, 0) => Some("leases do nothing while `[store] leased_keys` is 0"),
+        (StoreLocation::Redis(_) | StoreLocation::Postgres(_), _) => None,
     }
 }

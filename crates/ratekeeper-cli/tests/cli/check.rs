@@ -236,7 +236,8 @@ fn a_lease_that_does_nothing_is_told() {
         }
         notes
     };
-    let in_memory = "leases do nothing while state is in memory: name a Redis by `[store] url` or `--store`";
+    let in_memory =
+        "leases do nothing while state is in memory: name a shared store by `[store] url` or `--store`";
     assert_eq!(note(plan.to_owned()), json!([in_memory]));
     assert_eq!(
         note("[store]\nlease = \"10%\"\n[plans.a]\nlimits = [\"5/m\"]\n".to_owned()),

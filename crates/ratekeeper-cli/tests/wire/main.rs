@@ -31,6 +31,10 @@ mod mounts;
 mod msgpack;
 mod observe;
 mod openapi;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_support;
 mod process;
 #[path = "../../../ratekeeper-server/src/transport/grpc/generated/ratekeeper_v1.rs"]
 #[rustfmt::skip]

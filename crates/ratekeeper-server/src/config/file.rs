@@ -127,10 +127,10 @@ pub struct TransportSection {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct StoreSection {
-    /// The kind of store: `memory` or `redis`.
+    /// The kind of store: `memory`, `redis` or `postgres`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// The URL of a Redis, of any topology.
+    /// The URL of a Redis, of any topology, or of a PostgreSQL.
     pub url: Option<SecretText>,
     /// How many states the store in memory may hold.
     pub max_keys: Option<NonZeroUsize>,
@@ -144,21 +144,25 @@ pub struct StoreSection {
     pub snapshot: Option<PathBuf>,
     /// The interval at which it is written as well.
     pub snapshot_every: Option<DurationText>,
-    /// How long to wait for Redis to answer a request.
+    /// How long to wait for Redis or PostgreSQL to answer a request.
     pub timeout: Option<DurationText>,
-    /// How long to wait for a connection to Redis.
+    /// How long to wait for a connection to Redis or PostgreSQL.
     pub connect_timeout: Option<DurationText>,
     /// The prefix of all keys in Redis.
     pub prefix: Option<String>,
+    /// The table in PostgreSQL.
+    pub table: Option<String>,
+    /// Whether a table that has to be created in PostgreSQL survives a crash of the server.
+    pub logged: Option<bool>,
     /// How long tokens may be kept that were taken ahead for requests that bring their own quota.
     pub lease: Option<LeaseText>,
     /// How many keys tokens may be kept for.
     pub leased_keys: Option<usize>,
-    /// The section `[store.breaker]`: when to stop asking a Redis that fails.
+    /// The section `[store.breaker]`: when to stop asking a Redis or PostgreSQL that fails.
     pub breaker: BreakerSection,
 }
 
-/// `[store.breaker]`: when to stop asking a Redis that fails.
+/// `[store.breaker]`: when to stop asking a Redis or PostgreSQL that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct BreakerSection {

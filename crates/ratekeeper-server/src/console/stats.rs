@@ -231,7 +231,7 @@ fn store(engine: &Engine, state: &SampledState, second: &ServerPoint) -> StoreSt
     };
     let kind = match (memory, breakers.is_empty()) {
         (Some(_), _) => "memory",
-        (None, false) => "redis",
+        (None, false) => engine.remote_kind(),
         (None, true) => "remote",
     };
     let took = probe.filter(|probe| memory.is_none() && probe.failure.is_none()).map(|probe| probe.took);

@@ -43,6 +43,8 @@ pub struct Engine {
     /// The store in this process: that one, or the local one beside a remote store.
     local: Arc<MemoryStore>,
     breakers: Option<BreakerList>,
+    /// What the store is called that is not in this process.
+    remote_kind: &'static str,
     front: Option<FrontReader>,
     limits: RequestLimits,
     metrics: ServerMetrics,
@@ -104,6 +106,7 @@ impl Engine {
             memory: None,
             local,
             breakers: None,
+            remote_kind: "redis",
             front: None,
             limits,
             metrics: ServerMetrics::default(),
@@ -137,6 +140,18 @@ impl Engine {
         self.keeper = self.keeper.local_store(Arc::clone(&self.local));
         self.breakers = Some(BreakerList(Box::new(breakers)));
         self.looked_at()
+    }
+
+    /// Sets what the remote store is called by those who look at it. Defaults to `redis`.
+    #[must_use]
+    pub fn remote_kind_is(mut self, kind: &'static str) -> Self {
+        self.remote_kind = kind;
+        self
+    }
+
+    /// Returns what the remote store is called.
+    pub(crate) fn remote_kind(&self) -> &'static str {
+        self.remote_kind
     }
 
     /// Sets what tells the counts of the layers in front of a remote store, for the metrics. It is called for every page of

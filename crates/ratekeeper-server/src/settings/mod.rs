@@ -27,6 +27,6 @@ pub use record::{RecordSettings, RecordedKeys};
 pub use rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
 pub use settings::{ConnectionAge, Settings};
 pub use statsd::{StatsdFamily, StatsdProtocol, StatsdSettings};
-pub use store::{RedisSettings, StoreLocation};
+pub use store::{PostgresSettings, RedisSettings, StoreLocation};
 pub use tls::{GrpcTls, TlsFiles};
 pub use xds::{XdsSettings, XdsTls};

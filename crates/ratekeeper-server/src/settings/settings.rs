@@ -12,7 +12,7 @@ use super::otlp::OtlpSettings;
 use super::record::RecordSettings;
 use super::rls::RlsSettings;
 use super::statsd::StatsdSettings;
-use super::store::{RedisSettings, StoreLocation};
+use super::store::{PostgresSettings, RedisSettings, StoreLocation};
 use super::tls::{GrpcTls, TlsFiles};
 use crate::request::RequestLimits;
 use crate::secret::Tokens;
@@ -50,8 +50,10 @@ pub struct Settings {
     pub loops: usize,
     /// Where the state of keys is kept.
     pub store: StoreLocation,
-    /// How to ask Redis, if state is kept there.
+    /// How to ask Redis, if state is kept there; most of it goes for PostgreSQL, too.
     pub redis: RedisSettings,
+    /// What is particular to PostgreSQL, if state is kept there.
+    pub postgres: PostgresSettings,
     /// The most states of the store in memory.
     pub max_keys: usize,
     /// The most bytes of the store in memory; `None`: as many as its states need.
@@ -118,6 +120,7 @@ impl Default for Settings {
             loops: 1,
             store: StoreLocation::Memory,
             redis: RedisSettings::default(),
+            postgres: PostgresSettings::default(),
             max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
             max_bytes: None,
             kept_for_plans: Settings::DEFAULT_KEPT_FOR_PLANS,

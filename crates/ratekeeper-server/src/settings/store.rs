@@ -1,4 +1,4 @@
-//! Where state is kept, and how a Redis is asked.
+//! Where state is kept, and how a Redis or a PostgreSQL is asked.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,6 +15,8 @@ pub enum StoreLocation {
     Memory,
     /// In the Redis at this URL.
     Redis(String),
+    /// In the PostgreSQL at this URL.
+    Postgres(String),
 }
 
 impl fmt::Debug for StoreLocation {
@@ -23,11 +25,12 @@ impl fmt::Debug for StoreLocation {
         f.write_str(match self {
             StoreLocation::Memory => "Memory",
             StoreLocation::Redis(_) => "Redis(…)",
+            StoreLocation::Postgres(_) => "Postgres(…)",
         })
     }
 }
 
-/// How a server asks its Redis.
+/// How a server asks its Redis; all but the prefix and `tls` goes for a PostgreSQL, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSettings {
     /// The timeout of one request.
@@ -98,5 +101,32 @@ impl RedisSettings {
             0 => builder.without_denial_cache(),
             refusals => builder.denial_capacity(refusals),
         }
+    }
+}
+
+/// What is particular to a PostgreSQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostgresSettings {
+    /// The table, with its schema before a dot if it has one.
+    pub table: String,
+    /// Whether a table that has to be created survives a crash of the server.
+    pub is_logged: bool,
+}
+
+impl Default for PostgresSettings {
+    fn default() -> Self {
+        PostgresSettings { table: "ratekeeper".to_owned(), is_logged: false }
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl PostgresSettings {
+    /// Returns a builder of the store at this URL, with these settings and those of any shared store.
+    pub fn builder(&self, url: &str, shared: &RedisSettings) -> ratekeeper_postgres::PostgresStoreBuilder {
+        ratekeeper_postgres::PostgresStore::builder(url)
+            .table(&self.table)
+            .logged(self.is_logged)
+            .timeout(shared.timeout)
+            .connect_timeout(shared.connect_timeout)
     }
 }

@@ -13,13 +13,14 @@ use super::standing::Standing;
 use crate::{Charged, Cost, Decision, StoreError, StoreErrorKind};
 
 /// What a store says that has no debts.
-const NO_DEBTS: &str = "this store has no debts: use the one in memory, Redis or Valkey";
+const NO_DEBTS: &str = "this store has no debts: use the one in memory, on Redis or on PostgreSQL";
 
 /// What a store says that charges one key at a time.
-const ONE_KEY: &str = "this store charges one key at a time: use the one in memory, Redis or Valkey";
+const ONE_KEY: &str =
+    "this store charges one key at a time: use the one in memory, on Redis or on PostgreSQL";
 
 /// What a store says that has no holds.
-const NO_HOLDS: &str = "this store has no holds: use the one in memory, Redis or Valkey";
+const NO_HOLDS: &str = "this store has no holds: use the one in memory, on Redis or on PostgreSQL";
 
 /// Where state lives. Decides atomically: between reading and writing the states of one request, nobody else does.
 ///

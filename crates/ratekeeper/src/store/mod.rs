@@ -5,6 +5,7 @@ mod backoff;
 mod breaker;
 mod cas;
 mod denials;
+mod front;
 #[cfg(all(feature = "tokio", not(loom)))]
 mod guarded;
 mod leased;
@@ -17,8 +18,12 @@ pub use crate::port::breaker::{BreakerChange, BreakerState};
 pub use breaker::{Breaker, BreakerPermit, BreakerSettings};
 pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};
+pub use front::{DenialSettings, LeaseSettings, StoreFront};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
 pub use leased::{LeaseStatistics, Leased};
-pub use memory::{Hashing, ListedHold, MemoryStore, MemoryStoreBuilder, SnapshotError, StoreStatistics};
+pub use memory::{
+    Hashing, KeyRecord, ListedHold, LoadedKeys, MemoryStore, MemoryStoreBuilder, SnapshotError,
+    StoreStatistics,
+};
 pub use on_full::OnFull;

@@ -228,7 +228,7 @@ mod tests {
     fn url<const N: usize>(pairs: [(&str, &str); N]) -> String {
         match store(&pairs.into()).unwrap() {
             StoreLocation::Redis(url) => url,
-            StoreLocation::Memory => "memory".to_owned(),
+            other => format!("{other:?}").to_lowercase(),
         }
     }
 

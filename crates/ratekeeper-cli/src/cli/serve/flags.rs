@@ -40,22 +40,25 @@ pub(in crate::cli) struct ServeFlags {
     /// Address to serve MessagePack on [default: 127.0.0.1:9090].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_MSGPACK")]
     pub(super) msgpack: Option<Bind>,
-    /// Where to keep state: `memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or
-    /// redis-sentinel://h1,h2/name [default: memory].
+    /// Where to keep state: `memory`, redis://host:port/0, rediss://…, redis-cluster://…, redis-sentinel://… or postgres://…
+    /// [default: memory].
     #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE", hide_env_values = true)]
     pub(super) store: Option<SecretText>,
-    /// How long to wait for Redis to answer a request; then the failure mode answers [default: 100ms].
+    /// How long to wait for Redis or PostgreSQL to answer a request; then the failure mode answers [default: 100ms].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_REDIS_TIMEOUT", hide_short_help = true)]
     pub(super) redis_timeout: Option<DurationText>,
-    /// How long to wait for a connection to Redis [default: 500ms].
+    /// How long to wait for a connection to Redis or PostgreSQL [default: 500ms].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_REDIS_CONNECT_TIMEOUT", hide_short_help = true)]
     pub(super) redis_connect_timeout: Option<DurationText>,
     /// Prefix of all keys in Redis [default: rate_limiter].
     #[arg(long, value_name = "PREFIX", env = "RATEKEEPER_REDIS_PREFIX", hide_short_help = true)]
     pub(super) redis_prefix: Option<String>,
-    /// When to stop asking a Redis that fails: `off`, or any of failures=5,percent=50,least=20,window=10s,rest=1s,
+    /// Table in PostgreSQL, with its schema before a dot if it has one; created if it is not there [default: ratekeeper].
+    #[arg(long, value_name = "TABLE", env = "RATEKEEPER_POSTGRES_TABLE", hide_short_help = true)]
+    pub(super) postgres_table: Option<String>,
+    /// When to stop asking a Redis or PostgreSQL that fails: `off`, or any of failures=5,percent=50,least=20,window=10s,rest=1s,
     /// which are the defaults. After this many `failures` in a row, or when `percent` of at least `least` requests within
-    /// `window` have failed, Redis is not asked for the time `rest`, and the failure mode answers.
+    /// `window` have failed, it is not asked for the time `rest`, and the failure mode answers.
     #[arg(long, value_name = "BREAKER", env = "RATEKEEPER_REDIS_BREAKER", hide_short_help = true)]
     pub(super) redis_breaker: Option<BreakerFlag>,
     /// How long tokens of a Redis may be kept that were taken ahead for requests that bring their own quota: `off`, a share of

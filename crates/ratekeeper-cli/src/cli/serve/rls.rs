@@ -45,7 +45,7 @@ pub(super) fn rls(layers: Layers<'_>, store: &StoreLocation) -> Result<Option<Rl
         return Err(wrong("rls.near_limit_ratio", &format!("{ratio}; must be from 0 to 1")));
     }
     let redis_layout = section.redis_layout.map_or(usual.redis_layout, Into::into);
-    if redis_layout == RedisLayout::Envoyproxy && *store == StoreLocation::Memory {
+    if redis_layout == RedisLayout::Envoyproxy && !matches!(store, StoreLocation::Redis(_)) {
         let message = "envoyproxy: there is no Redis; name one by [store] url, or leave it out";
         return Err(wrong("rls.redis_layout", message));
     }

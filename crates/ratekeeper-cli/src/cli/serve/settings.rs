@@ -14,7 +14,7 @@ use super::limits::limits;
 use super::otlp::otlp;
 use super::record::record;
 use super::rls::{debug, rls};
-use super::store::{memory, redis, snapshot, store};
+use super::store::{memory, postgres, redis, snapshot, store};
 use super::tokens::{ReadTokens, tokens};
 use super::transports::{GRPC_PORT, HTTP_PORT, MSGPACK_PORT, RESP_PORT, endpoint, tls};
 
@@ -44,7 +44,8 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
     let file = config.map_or(&nothing, |config| &config.file);
     let layers = Layers { flags, file, config, effort };
     let mut redis = redis(layers)?;
-    let store = store(layers, &redis)?;
+    let postgres = postgres(layers);
+    let store = store(layers, &redis, &postgres)?;
     let transports = &file.transports;
     let resp = endpoint(layers, "resp", flags.resp, &transports.resp, RESP_PORT)?;
     let http = endpoint(layers, "http", flags.http, &transports.http, HTTP_PORT)?;
@@ -82,6 +83,7 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
     Ok(Settings {
         store,
         redis,
+        postgres,
         resp,
         http,
         grpc,
@@ -173,7 +175,7 @@ mod tests {
             ("type = \"memory\"\nurl = \"redis://h\"", "a.toml:3: [store] url: the store in memory has none"),
             (
                 "url = \"redis://h\"\nsnapshot = \"f\"",
-                "a.toml:3: [store] snapshot: a Redis keeps its own state",
+                "a.toml:3: [store] snapshot: a shared store keeps its own state",
             ),
             ("url = \"redsi://h\"", "a.toml:2: [store] url: scheme: redsi; use redis://"),
             ("snapshot = \"\"", "a.toml:2: [store] snapshot: empty; name a file"),

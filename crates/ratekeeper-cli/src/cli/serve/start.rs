@@ -1,6 +1,5 @@
 //! A server with the settings that flags and file amount to.
 
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,11 +7,11 @@ use anyhow::{Context, Result};
 use ratekeeper::port::Store;
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
-use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
+use ratekeeper_redis::EnvoyproxyStore;
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{
-    Engine, EventLog, FileWatcher, FrontCounts, PeriodicSnapshot, ProcessSignals, Recorder, Settings,
+    Engine, EventLog, FileWatcher, PeriodicSnapshot, ProcessSignals, Recorder, Settings, SharedStore,
     Snapshot, StatsdSender, StoreLocation, Tracer, check_store, close_store, config, serve,
 };
 
@@ -72,27 +71,18 @@ pub(in crate::cli) fn start(
                 None => engine,
             }
         }
-        StoreLocation::Redis(url) => {
-            // A Redis that is down is found when it is up, and until then the plans say what to answer.
-            // Every loop is a runtime, and so has a connection of its own. A way to it of its own besides, so that no
-            // loop waits for another to find its connection.
-            let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
-            let builder =
-                settings.redis.builder(url).connections(connections).observer(Arc::new(events.clone()));
-            let store = builder.build().context("--store")?;
-            check_store(store.clone(), settings.redis.timeout)?;
-            let breakers = {
-                let store = store.clone();
-                move || store.breakers()
-            };
-            let counts = {
-                let store = store.clone();
-                move || front_counts(&store)
-            };
-            shared_store = Some(store.clone());
-            Engine::over(shared(store, settings), registry.clone(), settings.limits)
-                .guarded_by(breakers, memory(settings).build())
-                .counted_by(counts)
+        StoreLocation::Redis(_) | StoreLocation::Postgres(_) => {
+            // A server that is down is found when it is up, and until then the plans say what to answer.
+            let shared =
+                SharedStore::of(settings, Arc::new(events.clone()))?.context("--store: not shared")?;
+            check_store(shared.clone(), settings.redis.timeout)?;
+            let (breakers, counts) = (shared.clone(), shared.clone());
+            let engine = Engine::over(layered(&shared, settings), registry.clone(), settings.limits)
+                .guarded_by(move || breakers.breakers(), memory(settings).build())
+                .counted_by(move || counts.counts())
+                .remote_kind_is(shared.kind());
+            shared_store = Some(shared);
+            engine
         }
     };
     let engine = engine
@@ -172,17 +162,15 @@ fn write_at_stop(snapshot: &Snapshot, engine: &Engine) -> bool {
     true
 }
 
-/// A store in Redis, with the counters of the Go service if it is to share them.
-fn shared(store: RedisStore, settings: &Settings) -> Arc<dyn Store> {
-    match settings.rls.as_ref().filter(|rls| rls.redis_layout == RedisLayout::Envoyproxy) {
-        Some(rls) => Arc::new(EnvoyproxyStore::new(store).prefix(&rls.cache_key_prefix)),
-        None => Arc::new(store),
+/// A store that is shared, with the counters of the Go service if it is to share them.
+fn layered(shared: &SharedStore, settings: &Settings) -> Arc<dyn Store> {
+    let rls = settings.rls.as_ref().filter(|rls| rls.redis_layout == RedisLayout::Envoyproxy);
+    match (shared, rls) {
+        (SharedStore::Redis(store), Some(rls)) => {
+            Arc::new(EnvoyproxyStore::new(store.clone()).prefix(&rls.cache_key_prefix))
+        }
+        _ => shared.store(),
     }
-}
-
-/// What the layers in front of a store in Redis have counted.
-fn front_counts(store: &RedisStore) -> FrontCounts {
-    FrontCounts { denials: store.denials(), leases: store.leases() }
 }
 
 /// A store in memory, within its bounds.

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::Result;
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper_server::config::{ByteSize, LeaseText, Percent};
-use ratekeeper_server::{RedisSettings, Settings, StoreLocation};
+use ratekeeper_server::{PostgresSettings, RedisSettings, Settings, StoreLocation};
 
 use super::breaker::breaker;
 use super::layers::Layers;
 use super::tokens::has_admin;
 
-const STORES: &str =
-    "`memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or redis-sentinel://h1,h2/name";
+const STORES: &str = "`memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2, redis-sentinel://h1,h2/name \
+                      or postgres://user@host/database";
 /// The bounds of what a Redis may take to answer, or to be connected to.
 const REDIS_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 /// Bytes that a prefix may have: every key in a Redis begins with it.
@@ -27,9 +27,18 @@ const LEAST_BYTES: u64 = MemoryStoreBuilder::LEAST_BYTES as u64;
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Returns where state lives. A URL is taken apart now, though no server is asked yet.
-pub(super) fn store(layers: Layers<'_>, settings: &RedisSettings) -> Result<StoreLocation> {
+pub(super) fn store(
+    layers: Layers<'_>,
+    settings: &RedisSettings,
+    postgres: &PostgresSettings,
+) -> Result<StoreLocation> {
     let wrong = |is_flag, setting, message: &str| layers.mistake(is_flag, "--store", setting, message);
     let redis = |url: &str, is_flag| {
+        if is_postgres(url) {
+            check_postgres(url, settings, postgres)
+                .map_err(|message| wrong(is_flag, "store.url", &message))?;
+            return Ok(StoreLocation::Postgres(url.to_owned()));
+        }
         let built = settings.builder(url).build();
         built.map_err(|error| wrong(is_flag, "store.url", &error.to_string()))?;
         Ok(StoreLocation::Redis(url.to_owned()))
@@ -47,12 +56,48 @@ pub(super) fn store(layers: Layers<'_>, settings: &RedisSettings) -> Result<Stor
         (Some("memory"), Some(_)) => {
             Err(wrong(false, "store.url", "the store in memory has none; leave it out"))
         }
-        (None | Some("redis"), Some(url)) => redis(url, false),
+        (Some("redis"), Some(url)) if is_postgres(url) => {
+            Err(wrong(false, "store.type", "redis: the url is that of a PostgreSQL; write \"postgres\""))
+        }
+        (Some("postgres"), Some(url)) if !is_postgres(url) => Err(wrong(
+            false,
+            "store.url",
+            "scheme: not that of a PostgreSQL; use postgres://user@host/database",
+        )),
+        (None | Some("redis" | "postgres"), Some(url)) => redis(url, false),
         (Some("redis"), None) => Err(wrong(false, "store.url", "missing; say where the Redis is")),
+        (Some("postgres"), None) => Err(wrong(false, "store.url", "missing; say where the PostgreSQL is")),
         (Some(kind), _) => {
-            let message = format!("{}not a store; write \"memory\", or \"redis\" with a url", word(kind));
+            let message = format!(
+                "{}not a store; write \"memory\", or \"redis\" or \"postgres\" with a url",
+                word(kind)
+            );
             Err(wrong(false, "store.type", &message))
         }
+    }
+}
+
+fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
+}
+
+/// Takes a URL apart, and the name of the table.
+#[cfg(feature = "postgres")]
+fn check_postgres(url: &str, settings: &RedisSettings, postgres: &PostgresSettings) -> Result<(), String> {
+    postgres.builder(url, settings).check().map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn check_postgres(_: &str, _: &RedisSettings, _: &PostgresSettings) -> Result<(), String> {
+    Err("postgres: this program was built without the feature `postgres`; build it with it".to_owned())
+}
+
+/// Returns what is particular to a PostgreSQL.
+pub(super) fn postgres(layers: Layers<'_>) -> PostgresSettings {
+    let (flags, section, usual) = (layers.flags, &layers.file.store, PostgresSettings::default());
+    PostgresSettings {
+        table: flags.postgres_table.clone().or_else(|| section.table.clone()).unwrap_or(usual.table),
+        is_logged: section.logged.unwrap_or(usual.is_logged),
     }
 }
 
@@ -133,7 +178,7 @@ pub(super) fn snapshot(layers: Layers<'_>, store: &StoreLocation) -> Result<(Opt
         return Err(path.wrong("empty; name a file, or leave it out"));
     }
     if path.value.is_some() && *store != StoreLocation::Memory {
-        return Err(path.wrong("a Redis keeps its own state; leave it out, or use `--store memory`"));
+        return Err(path.wrong("a shared store keeps its own state; leave it out, or use `--store memory`"));
     }
     let every = layers
         .pick(("--snapshot-every", flags.snapshot_every), ("store.snapshot_every", section.snapshot_every));

@@ -157,13 +157,22 @@ impl MemoryStoreBuilder {
 
     /// Builds the store with a hasher of its own: that of a snapshot, or of a test.
     pub(super) fn build_with(self, hasher: KeyHasher) -> MemoryStore {
-        let max_bytes = self.max_bytes.unwrap_or_else(|| {
-            let bytes_per_key = if self.keep_keys { 192 } else { 128 };
-            self.max_keys.saturating_mul(bytes_per_key).max(16 << 20)
-        });
+        let max_bytes = self.bytes();
         let wanted = (self.max_keys / KEYS_PER_SHARD).max(LEAST_SHARDS).next_power_of_two();
         let affordable = (max_bytes / BYTES_PER_SHARD + 1).next_power_of_two() / 2;
-        let shards = Shards::new(wanted.min(affordable).max(LEAST_SHARDS));
+        self.build_of(wanted.min(affordable).max(LEAST_SHARDS), hasher)
+    }
+
+    fn bytes(&self) -> usize {
+        self.max_bytes.unwrap_or_else(|| {
+            let bytes_per_key = if self.keep_keys { 192 } else { 128 };
+            self.max_keys.saturating_mul(bytes_per_key).max(16 << 20)
+        })
+    }
+
+    /// Builds the store with so many shards, a power of two, and a hasher of its own.
+    pub(super) fn build_of(self, shards: usize, hasher: KeyHasher) -> MemoryStore {
+        let (max_bytes, shards) = (self.bytes(), Shards::new(shards));
         let spare = max_bytes / 64 + shards.len() * (size_of::<ShardExtras>() + Resets::MOST_BYTES);
         let budget = Budget::new(self.max_keys, max_bytes, self.kept_for_plans, spare);
         budget.take_anyway(Footprint { bytes: shards.bytes(), ..Footprint::default() });

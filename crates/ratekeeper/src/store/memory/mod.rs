@@ -31,7 +31,7 @@
 //! keys        their bytes, for who wants them       resets      what was forgotten lately
 //! logs        states with memory of their own       table       open addressing
 //! slot        what the slots hold                   tag         seeded hashing of keys
-//! listed_hold live holds for who looks
+//! listed_hold live holds for who looks              loaded_keys some keys, whose records lie elsewhere
 //! sync        the lock, and prefetching             cache_line  memory that no neighbour shares
 //! ```
 
@@ -53,6 +53,7 @@ mod keys;
 
 mod leases;
 mod listed_hold;
+mod loaded_keys;
 mod logs;
 mod mirror;
 mod plain;
@@ -78,6 +79,7 @@ mod tag;
 
 pub use builder::MemoryStoreBuilder;
 pub use listed_hold::ListedHold;
+pub use loaded_keys::{KeyRecord, LoadedKeys};
 pub use snapshot_error::SnapshotError;
 pub use statistics::StoreStatistics;
 pub use store::MemoryStore;

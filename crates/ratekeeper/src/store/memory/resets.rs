@@ -1,5 +1,7 @@
 //! Which states were forgotten lately, so that what was charged before is not given back after.
 
+use super::snapshot_bytes::Bytes;
+use super::snapshot_error::SnapshotError;
 use super::tag::Tag;
 use crate::{Nanos, Timestamp};
 
@@ -59,6 +61,33 @@ impl Resets {
         }
         self.noted.clear();
         self.floor = now;
+    }
+
+    /// Writes the resets of the key at this place, and returns until when the last of them counts; none if there are none.
+    pub(super) fn write(&self, now: Timestamp, place: u64, out: &mut Vec<u8>) -> Option<Timestamp> {
+        let notes = || self.noted.iter().filter(|note| note.tag.place == place && note.until > now);
+        out.extend_from_slice(&self.floor.as_nanos().to_be_bytes());
+        // There are never more than some ten.
+        out.push(u8::try_from(notes().count()).unwrap_or(u8::MAX));
+        for Note { tag, at, until } in notes() {
+            out.extend_from_slice(&tag.rest.to_be_bytes());
+            out.extend_from_slice(&at.as_nanos().to_be_bytes());
+            out.extend_from_slice(&until.as_nanos().to_be_bytes());
+        }
+        notes().map(|note| note.until).max()
+    }
+
+    /// Reads what [`write`](Resets::write) has written of the key at this place, besides what is noted already.
+    pub(super) fn read(&mut self, place: u64, bytes: &mut Bytes<'_>) -> Result<(), SnapshotError> {
+        self.floor = self.floor.max(bytes.instant()?);
+        for _ in 0..bytes.byte()? {
+            let tag = Tag { place, rest: bytes.word()? };
+            let (at, until) = (bytes.instant()?, bytes.instant()?);
+            self.noted.push(Note { tag, at, until });
+        }
+        // The oldest is the first.
+        self.noted.sort_by_key(|note| note.at);
+        Ok(())
     }
 
     /// Returns true if the tag's state was forgotten at that instant or later.

@@ -130,7 +130,11 @@ impl MemoryStoreBuilder {
 }
 
 /// Reads one state into its shard, unless it has expired since it was written.
-fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Result<(), SnapshotError> {
+pub(super) fn read_state(
+    store: &MemoryStore,
+    now: Timestamp,
+    bytes: &mut Bytes<'_>,
+) -> Result<(), SnapshotError> {
     let kind = bytes.byte()?;
     let tag = Tag { place: bytes.word()?, rest: bytes.word()? };
     if tag.rest == 0 {

@@ -82,6 +82,24 @@ impl HoldsWriter {
         }
     }
 
+    /// Writes and adds what one key of a shard holds, and the answers that are not to be forgotten yet. Returns when the last
+    /// of it is worth nothing; none if there is nothing.
+    pub(super) fn write_key(&mut self, shard: &Shard, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
+        let holds = shard.hold_table()?;
+        let records = holds.in_order().filter_map(|at| holds.get(at));
+        let mut last = None;
+        for record in records.filter(|record| holds.key_of(record) == Some(key)) {
+            let before = self.slice.holds;
+            self.slice.write(&mut self.plans, holds, record, now, Timestamp::MAX);
+            if self.slice.holds > before {
+                let until = if record.is_live() { record.lease_end } else { record.forget_at() };
+                last = last.max(Some(until));
+            }
+        }
+        self.add();
+        last
+    }
+
     /// Adds what was written to the rest.
     pub(super) fn add(&mut self) {
         self.holds += self.slice.holds;
@@ -131,7 +149,7 @@ impl HoldsWriter {
 
     /// Writes all that was added.
     pub(super) fn finish(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.plans.positions.len() as u64).to_be_bytes());
+        out.extend_from_slice(&(self.plans.texts.len() as u64).to_be_bytes());
         out.extend_from_slice(&self.plans.bytes);
         out.extend_from_slice(&self.holds.to_be_bytes());
         out.extend_from_slice(&self.bytes);
@@ -184,23 +202,29 @@ impl HoldSlice {
 struct PlanWriter {
     /// Where each is written. The plans are kept, or another could come to lie where the last hold of one has ended.
     positions: HashMap<*const Plan, (Arc<Plan>, u32)>,
+    /// Where each text of one is written: plans that say the same are one.
+    texts: HashMap<Box<[u8]>, u32>,
     bytes: Vec<u8>,
 }
 
 impl PlanWriter {
     /// Returns where a plan is written, which it is the first time.
     fn position(&mut self, plan: &Arc<Plan>) -> u32 {
-        let next = u32::try_from(self.positions.len()).unwrap_or(u32::MAX);
         let written = self.positions.entry(Arc::as_ptr(plan)).or_insert_with(|| {
-            let out = &mut self.bytes;
-            write_run(plan.name().as_str(), out);
-            out.push((plan.lapse() == OnLapse::Refund).into());
-            out.push(u8::try_from(plan.rules().len()).unwrap_or(u8::MAX));
+            let mut text = Vec::with_capacity(64);
+            write_run(plan.name().as_str(), &mut text);
+            text.push((plan.lapse() == OnLapse::Refund).into());
+            text.push(u8::try_from(plan.rules().len()).unwrap_or(u8::MAX));
             for rule in plan.rules() {
-                out.push(rule.is_shadow().into());
-                write_run(&format!("{}={rule}", rule.name()), out);
+                text.push(rule.is_shadow().into());
+                write_run(&format!("{}={rule}", rule.name()), &mut text);
             }
-            (plan.clone(), next)
+            let next = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+            let position = *self.texts.entry(text.into()).or_insert_with_key(|text| {
+                self.bytes.extend_from_slice(text);
+                next
+            });
+            (plan.clone(), position)
         });
         written.1
     }

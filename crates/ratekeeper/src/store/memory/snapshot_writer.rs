@@ -36,9 +36,9 @@ pub(super) struct SnapshotWriter {
 
 /// What was copied of one shard under its lock.
 #[derive(Debug, Default)]
-struct ShardSlice {
-    states: u64,
-    bytes: Vec<u8>,
+pub(super) struct ShardSlice {
+    pub(super) states: u64,
+    pub(super) bytes: Vec<u8>,
     /// The keys as they lie in memory, and the places of those that have a live state.
     keys: Vec<u8>,
     places: Vec<u64>,
@@ -64,7 +64,7 @@ impl SnapshotWriter {
     pub(super) fn write(&mut self, shard: ShardHandle<'_>) {
         let (cut, has_all) = {
             let mut shard = shard.lock();
-            self.slice.write(&shard, self.now);
+            self.slice.write(&shard, self.now, LOG_SLICE, |_| true);
             // What is held belongs to the states at this instant.
             let has_all = self.slice.logs.is_empty() && HoldsWriter::are_few(&shard);
             let cut = shard.latest;
@@ -123,18 +123,26 @@ impl SnapshotWriter {
 }
 
 impl ShardSlice {
-    /// Copies the states of a shard, but for logs that are too large, and its keys.
-    fn write(&mut self, shard: &Shard, now: Timestamp) {
-        for (tag, tat) in shard.instants.iter().filter(|(_, tat)| tat.0 > now) {
+    /// Copies the states of those keys of a shard that are wanted by their places, but for logs beyond so many entries; and
+    /// all keys.
+    pub(super) fn write(
+        &mut self,
+        shard: &Shard,
+        now: Timestamp,
+        entries: usize,
+        is_wanted: impl Fn(u64) -> bool,
+    ) {
+        let is_live = |tag: Tag, expires: Timestamp| expires > now && is_wanted(tag.place);
+        for (tag, tat) in shard.instants.iter().filter(|(tag, tat)| is_live(*tag, tat.0)) {
             self.head(0, tag, tat.0);
         }
         let Some(rest) = &shard.rest else { return };
-        for (tag, packed) in rest.packed.iter().filter(|(_, packed)| packed.expires > now) {
+        for (tag, packed) in rest.packed.iter().filter(|(tag, packed)| is_live(*tag, packed.expires)) {
             self.head(1, tag, packed.expires);
             packed.words.iter().for_each(|word| self.word(*word));
         }
-        let mut left = LOG_SLICE;
-        for (tag, logged) in rest.logs.table().iter().filter(|(_, logged)| logged.expires > now) {
+        let mut left = entries;
+        for (tag, logged) in rest.logs.table().iter().filter(|(tag, logged)| is_live(*tag, logged.expires)) {
             match left.checked_sub(logged.log.len()) {
                 Some(less) => left = less,
                 None => {

@@ -1,0 +1,192 @@
+//! One connection, with its statements. It carries one statement at a time: what comes meanwhile goes with the next one.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use ratekeeper::{StoreError, StoreErrorKind};
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, NoTls, Statement};
+
+use crate::address::PostgresAddress;
+use crate::error::{Failure, Fate};
+use crate::schema::{self, TableName};
+
+/// How a server is reached, and what is expected of it.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionSettings {
+    pub(crate) address: PostgresAddress,
+    pub(crate) table: TableName,
+    pub(crate) is_logged: bool,
+    pub(crate) connect_timeout: Duration,
+    /// How long a statement may take.
+    pub(crate) timeout: Duration,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<crate::tls::PostgresTls>,
+}
+
+/// A connection that is ready: the table is there, and the statements are prepared.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) exchange: Statement,
+    pub(crate) claim: Statement,
+    pub(crate) lock: Statement,
+    timeout: Duration,
+}
+
+/// What a server has told at the beginning.
+pub(crate) struct Greeting {
+    pub(crate) asked: Instant,
+    pub(crate) answered: Instant,
+    /// Its clock, in microseconds since the epoch.
+    pub(crate) micros: i64,
+}
+
+impl Session {
+    /// Connects, and makes the table if it is not there.
+    pub(crate) async fn open(settings: &SessionSettings) -> Result<(Self, Greeting), Failure> {
+        let opening = async {
+            let client = connect(settings).await?;
+            let greeting = prepare_table(&client, settings).await?;
+            let table = &settings.table;
+            let session = Session {
+                exchange: prepare(&client, &schema::exchange(table)).await?,
+                claim: prepare(&client, &schema::claim(table)).await?,
+                lock: prepare(&client, &schema::lock(table)).await?,
+                timeout: settings.timeout,
+                client,
+            };
+            Ok((session, greeting))
+        };
+        let patience = settings.connect_timeout;
+        timeout(patience, opening).await.unwrap_or_else(|_| Err(Failure::no_connection(patience)))
+    }
+
+    /// Returns true if the connection has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Waits for an answer of the server, and no longer than a statement may take.
+    pub(crate) async fn in_time<T>(
+        &self,
+        asking: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Failure> {
+        match timeout(self.timeout, asking).await {
+            Ok(answer) => answer.map_err(Failure::of),
+            Err(_) => Err(Failure::timeout(self.timeout)),
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("is_closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+/// Connects, and says how this session is to be treated.
+pub(crate) async fn connect(settings: &SessionSettings) -> Result<Client, Failure> {
+    let client = match settings.address.is_encrypted {
+        false => {
+            let (client, connection) = settings.address.config.connect(NoTls).await.map_err(Failure::of)?;
+            drive(connection);
+            client
+        }
+        #[cfg(feature = "tls")]
+        true => {
+            let Some(tls) = settings.tls.clone() else { return Err(not_encrypted()) };
+            let (client, connection) = settings.address.config.connect(tls).await.map_err(Failure::of)?;
+            drive(connection);
+            client
+        }
+        #[cfg(not(feature = "tls"))]
+        true => return Err(not_encrypted()),
+    };
+    let millis = settings.timeout.as_millis().max(1);
+    // A row that is locked by somebody who has stopped is free again when that session has been idle for as long.
+    let manners = format!(
+        "SET statement_timeout = {millis}; SET lock_timeout = {millis}; SET idle_in_transaction_session_timeout = {millis}; \
+         SET synchronous_commit = off; SET default_transaction_isolation = 'read committed'; SET jit = off; \
+         SET client_min_messages = warning"
+    );
+    client.batch_execute(&manners).await.map_err(Failure::of)?;
+    Ok(client)
+}
+
+fn not_encrypted() -> Failure {
+    let message = "sslmode: require; this store was built without certificates to trust";
+    Failure { error: StoreError::new(StoreErrorKind::Unsupported, message), fate: Fate::Lost }
+}
+
+/// Moves bytes of the connection until it ends, which the client notices.
+fn drive<S, T>(connection: tokio_postgres::Connection<S, T>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    T: tokio_postgres::tls::TlsStream + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "postgres: the connection has ended");
+        }
+    });
+}
+
+async fn prepare(client: &Client, statement: &str) -> Result<Statement, Failure> {
+    client.prepare(statement).await.map_err(Failure::of)
+}
+
+/// Sees to it that the table is there, and that it is ours.
+async fn prepare_table(client: &Client, settings: &SessionSettings) -> Result<Greeting, Failure> {
+    let table = &settings.table;
+    for is_second in [false, true] {
+        let asked = Instant::now();
+        let found = client.query_one(&schema::survey(table), &[]).await.map_err(Failure::of)?;
+        let answered = Instant::now();
+        let (comment, has_table, has_function): (Option<&str>, bool, bool) =
+            (found.get(0), found.get(1), found.get(2));
+        if has_table && comment != Some(schema::LAYOUT) {
+            let message = format!(
+                "table: {table}; it is not of `{}` but of `{}`: name another table, or use the program that made it",
+                schema::LAYOUT,
+                comment.unwrap_or("another program")
+            );
+            let error = StoreError::new(StoreErrorKind::Unavailable, message).because("wrong_table");
+            return Err(Failure { error, fate: Fate::Lost });
+        }
+        if has_table && has_function {
+            return Ok(Greeting { asked, answered, micros: found.get(3) });
+        }
+        if is_second {
+            break;
+        }
+        create(client, settings, has_table).await?;
+    }
+    let error = StoreError::new(StoreErrorKind::Unavailable, format!("table: {table}; it is gone again"));
+    Err(Failure { error: error.because("no_table"), fate: Fate::Lost })
+}
+
+/// Makes the table and its function. Whoever may not is told what an owner has to say.
+async fn create(client: &Client, settings: &SessionSettings, has_table: bool) -> Result<(), Failure> {
+    let table = &settings.table;
+    let created = client.batch_execute(&schema::creation(table, settings.is_logged, has_table)).await;
+    let Err(error) = created else {
+        tracing::info!(%table, is_logged = settings.is_logged, "postgres: table created");
+        return Ok(());
+    };
+    let may_not = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
+    // The transaction of the statements is still open, and of no use.
+    let _ = client.batch_execute("ROLLBACK").await;
+    let failure = Failure::of(error);
+    if !may_not {
+        return Err(failure);
+    }
+    let user = settings.address.config.get_user().unwrap_or("this user");
+    let message = format!(
+        "table: {table}; it is not there, and {user} may not create it: \
+         let an owner run `GRANT CREATE ON SCHEMA {} TO {user}`, or the statements of docs/guide/postgres.md",
+        table.schema()
+    );
+    let error = StoreError::new(StoreErrorKind::Unavailable, message).because("auth");
+    Err(Failure { error: error.caused_by(failure.error), fate: Fate::Lost })
+}

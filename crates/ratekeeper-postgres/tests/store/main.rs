@@ -1,0 +1,23 @@
+//! The store on a real PostgreSQL.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "shared with other tests, which use more of it")]
+mod support;
+
+mod conformance;
+mod gathering;
+mod rows;
+mod tables;
+mod time;
+
+use std::time::Duration;
+
+use ratekeeper_postgres::{PostgresStore, PostgresStoreBuilder};
+
+/// A store with time enough for a busy machine.
+fn patient(server: &support::server::Server) -> PostgresStoreBuilder {
+    let patience = Duration::from_secs(10);
+    PostgresStore::builder(&server.url()).timeout(patience).connect_timeout(patience)
+}

@@ -1,0 +1,70 @@
+//! What is in the table, and when it goes.
+
+use std::time::Duration;
+
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Key, Quota, Rules};
+
+use crate::support::server::Server;
+use crate::support::wait::{PATIENCE, until_async};
+
+fn request<'a>(key: &'a str, quota: &'a Quota) -> Request<'a> {
+    Request::new(Key::new(key).unwrap(), Rules::Quota(quota), Cost::ONE)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_expired_is_deleted_by_one_of_them() {
+    let Some(server) = Server::start(&[]) else { return };
+    let stores: Vec<_> = (0..3)
+        .map(|_| crate::patient(&server).sweep_every(Duration::from_millis(100)).build().unwrap())
+        .collect();
+    let (short, long): (Quota, Quota) = ("1 per 10ms".parse().unwrap(), "1/day".parse().unwrap());
+    for number in 0..50 {
+        assert!(stores[0].acquire(request(&format!("short {number}"), &short)).await.unwrap().allowed);
+    }
+    assert!(stores[0].acquire(request("long", &long)).await.unwrap().allowed);
+    let rows = || server.sql("SELECT count(*) FROM ratekeeper");
+    until_async("all but one are gone", PATIENCE, || rows() == ["1"]).await;
+    let swept = || stores.iter().map(|store| store.counts().swept).sum::<u64>();
+    until_async("each is deleted once", PATIENCE, || swept() == 50).await;
+    assert!(!stores[1].acquire(request("long", &long)).await.unwrap().allowed);
+    // Whoever remembers a row that was deleted is told so.
+    assert!(stores[0].acquire(request("short 7", &short)).await.unwrap().allowed);
+}
+
+#[tokio::test]
+async fn a_key_that_is_as_good_as_new_has_no_row() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).build().unwrap();
+    let quota: Quota = "5/day".parse().unwrap();
+    assert!(store.peek(request("k", &quota)).await.unwrap().allowed);
+    assert_eq!(
+        store.acquire(Request { cost: Cost::new(6), ..request("k", &quota) }).await.unwrap().retry_after,
+        None
+    );
+    let rows = || server.sql("SELECT count(*) FROM ratekeeper");
+    assert_eq!(rows(), ["0"], "neither a peek nor a refusal writes");
+    let charged = store.acquire(request("k", &quota)).await.unwrap().charged_at().unwrap();
+    assert_eq!(rows(), ["1"]);
+    store.refund(request("k", &quota), ratekeeper::Charged::at(charged)).await.unwrap();
+    // What has refilled meanwhile is gone: a microsecond's worth of a day is not nothing.
+    assert_eq!(store.peek(request("k", &quota)).await.unwrap().remaining, 5);
+}
+
+#[tokio::test]
+async fn keys_are_any_bytes_and_records_may_be_long() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).build().unwrap();
+    let other = crate::patient(&server).build().unwrap();
+    let quota: Quota = "3000/day log".parse().unwrap();
+    for key in [&[0_u8][..], b"\\x41", b"'; DROP TABLE ratekeeper; --", &[0xff; 1_024]] {
+        let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);
+        assert_eq!(store.acquire(request).await.unwrap().remaining, 2_999);
+        assert_eq!(other.acquire(request).await.unwrap().remaining, 2_998);
+    }
+    let request = request("long", &quota);
+    for _ in 0..1_500 {
+        assert!(store.acquire(request).await.unwrap().allowed);
+    }
+    assert_eq!(other.peek(request).await.unwrap().remaining, 1_500);
+}

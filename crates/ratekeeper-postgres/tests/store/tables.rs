@@ -1,0 +1,114 @@
+//! The table: made when it is not there, refused when it is not ours, found again when it is gone.
+
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Key, Quota, Rules, StoreError};
+use ratekeeper_postgres::{PostgresStore, PostgresStoreBuilder};
+use std::time::Duration;
+
+use crate::support::server::Server;
+
+fn ask(builder: PostgresStoreBuilder) -> Result<u64, StoreError> {
+    remaining(&builder.build().unwrap())
+}
+
+fn remaining(store: &PostgresStore) -> Result<u64, StoreError> {
+    let quota: Quota = "9/day".parse().unwrap();
+    let request = Request::new(Key::new("k").unwrap(), Rules::Quota(&quota), Cost::ONE);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async { store.acquire(request).await }).map(|decision| decision.remaining)
+}
+
+#[test]
+fn names_keep_limits_apart() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE SCHEMA limits");
+    for table in ["ratekeeper", "other", "limits.ratekeeper"] {
+        assert_eq!(ask(crate::patient(&server).table(table)).unwrap(), 8, "{table}");
+        assert_eq!(ask(crate::patient(&server).table(table)).unwrap(), 7, "{table}");
+    }
+    let logged = "SELECT relpersistence FROM pg_class WHERE oid = to_regclass";
+    assert_eq!(server.sql(&format!("{logged}('ratekeeper')")), ["u"]);
+    assert_eq!(ask(crate::patient(&server).table("durable").logged(true)).unwrap(), 8);
+    assert_eq!(server.sql(&format!("{logged}('durable')")), ["p"]);
+}
+
+/// Ten that start at once make one table.
+#[test]
+fn whoever_comes_first_makes_it() {
+    let Some(server) = Server::start(&[]) else { return };
+    let left = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..10).map(|_| scope.spawn(|| ask(crate::patient(&server)).unwrap())).collect();
+        let mut left: Vec<u64> = asking.into_iter().map(|asked| asked.join().unwrap()).collect();
+        left.sort_unstable();
+        left
+    });
+    assert_eq!(left, [0, 0, 1, 2, 3, 4, 5, 6, 7, 8], "one of ten is refused");
+}
+
+#[test]
+fn it_is_made_again_when_it_is_gone() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).build().unwrap();
+    assert_eq!(remaining(&store).unwrap(), 8);
+    for gone in ["DROP TABLE ratekeeper", "DROP FUNCTION ratekeeper_exchange_1", "TRUNCATE ratekeeper"] {
+        let before = remaining(&store).unwrap();
+        server.sql(gone);
+        let expected = if gone.contains("FUNCTION") { before - 1 } else { 8 };
+        assert_eq!(remaining(&store).unwrap(), expected, "{gone}");
+    }
+}
+
+#[test]
+fn who_may_not_make_it_is_told_what_to_say() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE ROLE guest LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    let guest = || PostgresStore::builder(&server.url_of("guest")).timeout(Duration::from_secs(10));
+    let error = ask(guest()).unwrap_err();
+    assert_eq!(
+        (error.reason(), error.to_string().as_str()),
+        (
+            "auth",
+            "table: ratekeeper; it is not there, and guest may not create it: let an owner run `GRANT CREATE ON SCHEMA public TO \
+             guest`, or the statements of docs/guide/postgres.md"
+        )
+    );
+    // An owner has made it, and lets the guest in.
+    assert_eq!(ask(crate::patient(&server)).unwrap(), 8);
+    let error = ask(guest()).unwrap_err();
+    assert!(error.to_string().contains("must be allowed SELECT, INSERT, UPDATE and DELETE"), "{error}");
+    server.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON ratekeeper TO guest");
+    assert_eq!(ask(guest()).unwrap(), 7);
+    server.sql("REVOKE SELECT, INSERT, UPDATE, DELETE ON ratekeeper FROM guest; GRANT CREATE ON SCHEMA public TO guest");
+    assert_eq!(ask(guest().table("own")).unwrap(), 8);
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE TABLE ratekeeper (id int); CREATE TABLE newer (id int); COMMENT ON TABLE newer IS 'ratekeeper layout 2'");
+    for (table, of) in [("ratekeeper", "another program"), ("newer", "ratekeeper layout 2")] {
+        let error = ask(crate::patient(&server).table(table)).unwrap_err();
+        assert_eq!(error.reason(), "wrong_table");
+        assert!(error.to_string().contains(of), "{error}");
+    }
+    // A row that nobody here can read.
+    assert_eq!(ask(crate::patient(&server).table("ours")).unwrap(), 8);
+    server.sql("UPDATE ours SET record = '\\x07', stamp = 5");
+    let error = ask(crate::patient(&server).table("ours")).unwrap_err();
+    assert!(error.to_string().contains("a row of ours cannot be read") && !error.is_transient(), "{error}");
+    server.sql("DELETE FROM ours");
+    assert_eq!(ask(crate::patient(&server).table("ours")).unwrap(), 8);
+}
+
+#[test]
+fn what_is_wrong_with_an_address_is_told() {
+    let Some(server) = Server::start(&[]) else { return };
+    let told = |url: &str| ask(PostgresStore::builder(url).timeout(Duration::from_secs(10))).unwrap_err();
+    let no_database = told(&format!("{}?dbname=nowhere", server.url()));
+    assert_eq!(no_database.reason(), "no_database", "{no_database}");
+    let no_user = told(&server.url_of("stranger"));
+    assert_eq!(no_user.reason(), "auth", "{no_user}");
+    let nobody = told("postgres://postgres@127.0.0.1:1/postgres");
+    assert_eq!(nobody.reason(), "unreachable", "{nobody}");
+    assert!(nobody.to_string().contains("cannot reach the server"), "{nobody}");
+}
