@@ -4,7 +4,7 @@
 //! - `test`: the steps of `cargo xtask test`, in order
 //! - `setup`: what the steps need from the machine, found or installed
 //! - `bench_server`: the server against its yardsticks, as one table
-//! - `faults`: the whole fault matrix of the Redis store
+//! - `faults`: the whole fault matrix of the Redis store; `soak`: everything at once, for long
 //! - `screenshots`: the pictures in `docs/`
 //! - `examples`, `loom`: the two steps that are more than one command
 //! - `tidy`: what no compiler checks: who may know whom, versions, banned words, links
@@ -17,6 +17,7 @@ mod loom;
 mod run;
 mod screenshots;
 mod setup;
+mod soak;
 mod test;
 mod tidy;
 mod workspace;
@@ -34,6 +35,8 @@ Usage: cargo xtask <command>
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
+  soak [--minutes N] [--seed S] [--on memory|redis|cluster|sentinel] [--binary SERVER]
+          Run servers on each store under load and faults of a seed, and check what must hold every second
   codegen Write the Rust side of proto/, which is committed
   screenshots
           Take the pictures in docs/ of a console with 15 minutes of traffic
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         }
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
         ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
+        ["soak", options @ ..] => Workspace::load().and_then(|workspace| soak::run(&workspace, options)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),
         ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),
         ["tidy", options @ ..] => Workspace::load().and_then(|workspace| tidy::run(&workspace, options)),

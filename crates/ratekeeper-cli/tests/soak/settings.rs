@@ -14,9 +14,6 @@ const LONG_TURN: Duration = Duration::from_secs(150);
 /// A turn of less has hardly a fault.
 const LEAST_TURN: Duration = Duration::from_secs(30);
 
-/// Where Debian has the library that fakes clocks.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
-
 /// What is run.
 #[derive(Debug)]
 pub(crate) struct SoakSettings {
@@ -41,10 +38,9 @@ impl SoakSettings {
         });
         let binary = variable("RATEKEEPER_SOAK_BINARY")
             .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_ratekeeper")), PathBuf::from);
-        let faketime = variable("RATEKEEPER_FAKETIME").map_or_else(|| PathBuf::from(FAKETIME), PathBuf::from);
-        let faketime = faketime.exists().then_some(faketime);
+        let faketime = variable("RATEKEEPER_FAKETIME").map(PathBuf::from);
         if faketime.is_none() {
-            eprintln!("soak: no faketime here, clocks are left alone; `cargo xtask soak` installs it");
+            eprintln!("soak: clocks are left alone: RATEKEEPER_FAKETIME is not set, `cargo xtask` finds or installs it");
         }
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("soak-{}", std::process::id()));
         let stores: Vec<StoreKind> = only.map_or_else(|| StoreKind::ALL.to_vec(), |store| vec![store]);
