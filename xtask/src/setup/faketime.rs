@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 
 use super::apt;
 
-const HELP: &str = "install Debian's package faketime, or set RATEKEEPER_FAKETIME to the path of libfaketimeMT.so.1";
+const HELP: &str =
+    "install Debian's package faketime, or set RATEKEEPER_FAKETIME to the path of libfaketimeMT.so.1";
 
 /// Where Debian has libraries, each in a folder of the architecture.
 const LIBRARIES: &str = "/usr/lib";

@@ -90,8 +90,8 @@ impl Book {
 
 impl Pages {
     /// Adds a client of an instance. Returns its number.
-    pub(crate) fn add_client(&mut self, instance: usize) -> usize {
-        self.last_decided.push((instance, 0));
+    pub(crate) fn add_client(&mut self, instance: usize, now: Nanos) -> usize {
+        self.last_decided.push((instance, now));
         self.last_decided.len() - 1
     }
 

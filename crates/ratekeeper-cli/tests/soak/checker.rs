@@ -360,10 +360,8 @@ impl Checker {
         let Some(sums) = reading.sums else { return };
         let [allowed, denied, errors] = sums.metrics;
         let total = allowed + denied + errors;
-        let is_right = sums.answered <= total
-            && total <= sums.asked
-            && sums.allowed <= allowed
-            && sums.denied <= denied;
+        let is_right =
+            sums.answered <= total && total <= sums.asked && sums.allowed <= allowed && sums.denied <= denied;
         if !is_right {
             let figures = format!("instance {}: {sums:?}", reading.instance);
             self.violations.push(Violation { invariant: "sums of clients and of /metrics", figures });

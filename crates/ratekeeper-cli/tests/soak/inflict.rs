@@ -11,8 +11,8 @@ use crate::checker::Violation;
 use crate::plans::{self, Version};
 use crate::scene::{NodeProgram, Scene};
 use crate::schedule::{Fault, Lane, Planned};
-use crate::timeline::{Effect, Nanos, SECOND};
-use crate::turn::{Stage, seconds, wait_for_certificate};
+use crate::timeline::{Effect, Nanos, SECOND, seconds};
+use crate::turn::{Stage, wait_for_certificate};
 
 /// How soon a file that was exchanged is in force, by the signal or by the second look.
 const RELOADED_WITHIN: Duration = Duration::from_secs(5);
@@ -45,11 +45,12 @@ impl<'a> Saboteur<'a> {
         }
     }
 
-    /// Keeps the nodes until the turn is over.
-    pub(crate) fn rest(&self) {
+    /// Waits until the turn is over. Returns the nodes.
+    pub(crate) fn rest(self) -> Option<Scene> {
         while !self.stage.stop.load(Ordering::Relaxed) {
             thread::park_timeout(Duration::from_millis(20));
         }
+        self.nodes.map(|(scene, _)| scene)
     }
 
     /// Waits; false if the turn is over before.

@@ -3,10 +3,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::binary::without_settings;
 use crate::book::Book;
@@ -19,8 +20,11 @@ use crate::timeline::{Nanos, SECOND};
 /// How often the state is written, in memory.
 pub(crate) const SNAPSHOT_EVERY: Nanos = 2 * SECOND;
 
-/// States in memory, at most: so few that very many keys are too many.
-const MOST_KEYS: &str = "20000";
+/// How long it takes at most to write so small a state: it is of when that was begun.
+const WRITTEN_WITHIN: Nanos = SECOND / 10;
+
+/// States in memory, at most: more than there are keys at a time, and so few that memory is bounded by it.
+const MOST_KEYS: &str = "60000";
 
 /// How it is started, every time.
 #[derive(Clone, Debug)]
@@ -118,7 +122,6 @@ pub(crate) struct Instance {
     started: Instant,
     book: Arc<Book>,
     log: File,
-    is_frozen: bool,
     has_panicked: bool,
     /// What a faked clock is off by.
     pub(crate) offset_ms: i64,
@@ -142,7 +145,6 @@ impl Instance {
             started: Instant::now(),
             book: Arc::clone(book),
             log,
-            is_frozen: false,
             has_panicked: false,
             offset_ms: 0,
             snapshot_age: None,
@@ -179,10 +181,14 @@ impl Instance {
         let age = self.launch.state.as_ref().map(|state| {
             let file =
                 self.launch.disk.as_ref().map_or_else(|| PathBuf::from(state), |disk| disk.outside(state));
-            let written = fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-            let age = written.and_then(|written| SystemTime::now().duration_since(written).ok());
+            // When it was put in place, by the clock that nobody fakes: the time that it bears is that of a server whose
+            // clock may be.
+            let placed = fs::metadata(file).ok().map(|metadata| {
+                Duration::new(metadata.ctime().try_into().unwrap(), metadata.ctime_nsec().try_into().unwrap())
+            });
+            let age = placed.and_then(|placed| SystemTime::now().duration_since(UNIX_EPOCH + placed).ok());
             // Written by an earlier start: all of this one is forgotten, and what that one had not written.
-            age.map_or(ran, |age| u64::try_from(age.as_nanos()).unwrap())
+            age.map_or(ran, |age| u64::try_from(age.as_nanos()).unwrap() + WRITTEN_WITHIN)
         });
         server.signal("KILL");
         let said = server.log_to_the_end();
@@ -202,7 +208,6 @@ impl Instance {
     pub(crate) fn restart(&mut self) {
         self.server = Some(Server::spawn(&mut self.launch.command(&self.addresses)));
         self.started = Instant::now();
-        self.is_frozen = false;
         self.book.pages().turn_epoch(self.number);
     }
 
@@ -210,14 +215,12 @@ impl Instance {
         if let Some(server) = &self.server {
             server.signal("STOP");
             until_stopped(server.pid());
-            self.is_frozen = true;
         }
     }
 
     pub(crate) fn thaw(&mut self) {
         if let Some(server) = &self.server {
             server.signal("CONT");
-            self.is_frozen = false;
         }
     }
 

@@ -16,7 +16,6 @@
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::cast_precision_loss, reason = "figures for people, and shares of bounds")]
 
 mod bad_clients;
 #[path = "../common/binary.rs"]
@@ -58,27 +57,30 @@ mod timeline;
 mod turn;
 mod wires;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use law::Law;
+use schedule::StoreKind;
 use settings::SoakSettings;
 use turn::TurnSettings;
+
+/// The machine belongs to one of the runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// All stores in turn, for as long as it is told to.
 #[test]
 fn soak() {
+    let _alone = alone();
     let settings = SoakSettings::read();
-    eprintln!("soak: seed {}, {} s on {} turns", settings.seed, settings.seconds(), settings.turns.len());
+    eprintln!("soak: seed {}, {} s in {} turns", settings.seed, settings.seconds(), settings.turns.len());
     eprintln!("soak: {}, logs in {}", settings.binary.display(), settings.folder.display());
     let mut reports = Vec::new();
     for (number, (store, length)) in (0..).zip(&settings.turns) {
-        let turn = TurnSettings {
-            seed: settings.seed,
-            number,
-            store: *store,
-            length: *length,
-            binary: settings.binary.clone(),
-            faketime: settings.faketime.clone(),
-            folder: turn::folder_of(&settings.folder, number, *store),
-            laws: plans::laws,
-        };
+        let turn = settings.turn(number, *store, *length);
         match turn::run(&turn) {
             Ok(report) => reports.push(report),
             Err(failure) => {
@@ -99,4 +101,23 @@ fn soak() {
         }
     }
     eprintln!("{}", report::table(&reports));
+}
+
+/// A real server that allows more than is believed: the same as one that allows more than it was told to.
+#[test]
+fn a_server_that_allows_too_much_is_found() {
+    let _alone = alone();
+    let stricter = |store: StoreKind| {
+        let replace = |law: Law| match law.name {
+            "bucket" => Law::new("bucket", &["10/s burst 16"]),
+            _ => law,
+        };
+        plans::laws(store).into_iter().map(replace).collect()
+    };
+    let settings = SoakSettings::read();
+    let turn = settings.turn(1_000, StoreKind::Memory, Duration::from_secs(20));
+    let failure = turn::run(&TurnSettings { laws: stricter, ..turn }).unwrap_err();
+    let found: Vec<_> = failure.violations.iter().map(|violation| violation.invariant).collect();
+    assert_eq!(found, ["admitted in a span"], "{:?}", failure.violations);
+    assert!(failure.violations[0].figures.starts_with("`bucket`: "), "{:?}", failure.violations);
 }

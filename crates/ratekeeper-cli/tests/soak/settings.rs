@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::plans;
 use crate::schedule::StoreKind;
+use crate::turn::TurnSettings;
 
 /// The seed of the run that is part of the tests.
 const FIXED_SEED: u64 = 19;
@@ -40,12 +42,28 @@ impl SoakSettings {
             .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_ratekeeper")), PathBuf::from);
         let faketime = variable("RATEKEEPER_FAKETIME").map(PathBuf::from);
         if faketime.is_none() {
-            eprintln!("soak: clocks are left alone: RATEKEEPER_FAKETIME is not set, `cargo xtask` finds or installs it");
+            eprintln!(
+                "soak: clocks are left alone: RATEKEEPER_FAKETIME is not set, `cargo xtask` finds or installs it"
+            );
         }
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("soak-{}", std::process::id()));
         let stores: Vec<StoreKind> = only.map_or_else(|| StoreKind::ALL.to_vec(), |store| vec![store]);
         let turns = turns(minutes, &stores);
         SoakSettings { seed, turns, binary, faketime, folder, minutes, only }
+    }
+
+    /// One turn of it.
+    pub(crate) fn turn(&self, number: u64, store: StoreKind, length: Duration) -> TurnSettings {
+        TurnSettings {
+            seed: self.seed,
+            number,
+            store,
+            length,
+            binary: self.binary.clone(),
+            faketime: self.faketime.clone(),
+            folder: self.folder.join(format!("{number}-{}", store.name())),
+            laws: plans::laws,
+        }
     }
 
     /// How long all of it takes, starts not counted.

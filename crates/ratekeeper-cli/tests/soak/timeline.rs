@@ -11,6 +11,11 @@ pub(crate) type Nanos = u64;
 
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 
+/// As seconds, for people.
+pub(crate) fn seconds(nanos: Nanos) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64()
+}
+
 /// How long after the end of a fault clients may still notice it: service is back within three seconds
 /// (docs/guide/distributed.md), and a second more for the machine.
 pub(crate) const TAIL: Nanos = 4 * SECOND;
@@ -134,7 +139,6 @@ impl Timeline {
 
     /// The history as lines, for who has to find out what went wrong.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let seconds = |nanos: Nanos| Duration::from_nanos(nanos).as_secs_f64();
         let of = |one: &Happened| {
             let ended =
                 one.ended.map_or_else(|| "lasts".to_owned(), |ended| format!("to {:.2} s", seconds(ended)));

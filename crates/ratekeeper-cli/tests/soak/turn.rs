@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -26,7 +27,7 @@ use crate::plans::{self, HELD_PLACES, Version};
 use crate::random::Random;
 use crate::scene::{NodeProgram, Scene};
 use crate::schedule::{Fault, Lane, Planned, StoreKind, schedule};
-use crate::timeline::{Nanos, SECOND};
+use crate::timeline::seconds;
 use crate::wires::Http;
 
 /// What a turn is made of.
@@ -42,7 +43,7 @@ pub(crate) struct TurnSettings {
     pub(crate) faketime: Option<PathBuf>,
     /// Where logs and files go.
     pub(crate) folder: PathBuf,
-    /// How many more the checker believes to be allowed: 0, but to see it fail.
+    /// What must hold of each shared key.
     pub(crate) laws: fn(StoreKind) -> Vec<Law>,
 }
 
@@ -83,7 +84,9 @@ pub(crate) struct Stage {
     pub(crate) stop: Arc<AtomicBool>,
     /// What no checker saw because it cannot be measured: a file that was not read, a certificate that was not used.
     pub(crate) broken: Mutex<Vec<Violation>>,
-    pub(crate) sums: Mutex<Vec<Option<Sums>>>,
+    /// Where each server is asked what it has counted, and by which certificates.
+    scraped: Vec<(SocketAddr, Option<Arc<ClientConfig>>)>,
+    sums: Mutex<Vec<Option<Sums>>>,
 }
 
 /// Runs a turn.
@@ -113,14 +116,15 @@ pub(crate) fn run(settings: &TurnSettings) -> Result<TurnReport, Box<Failure>> {
         (0..store.instances()).map(|instance| runtime.spawn(scrape(Arc::clone(&stage), instance))).collect();
     let heart = runtime.spawn(beat(Arc::clone(&book)));
     let mut checker = Checker::new(laws.to_vec(), store.instances(), HELD_PLACES);
-    let failure = thread::scope(|scope| {
+    let (failure, nodes) = thread::scope(|scope| {
+        let mut lanes = Vec::new();
         for lane in Lane::ALL {
             let of_lane: Vec<Planned> =
                 planned.iter().filter(|one| one.fault.lane() == lane).copied().collect();
             let nodes =
                 (lane == Lane::Nodes).then(|| (std::mem::replace(&mut scene, Scene::Memory), &program));
             let stage = &stage;
-            scope.spawn(move || {
+            lanes.push(scope.spawn(move || {
                 let mut saboteur = Saboteur::new(stage, nodes);
                 let went = catch_unwind(AssertUnwindSafe(|| saboteur.run(&of_lane)));
                 if let Err(panic) = went {
@@ -133,28 +137,35 @@ pub(crate) fn run(settings: &TurnSettings) -> Result<TurnReport, Box<Failure>> {
                         .unwrap()
                         .push(Violation { invariant: "what was done did not work", figures });
                 }
-                saboteur.rest();
-            });
+                saboteur.rest()
+            }));
         }
-        let failure = watch(&stage, &mut checker, *length);
+        let failure = watch(&stage, &mut checker, *length).map(|found| (book.now(), found));
         stage.stop.store(true, Ordering::Relaxed);
-        failure
+        // The nodes are needed until the last request is answered.
+        let nodes: Vec<Option<Scene>> = lanes.into_iter().map(|lane| lane.join().unwrap()).collect();
+        (failure, nodes)
     });
     runtime.block_on(async {
         for task in clients {
             let _ = timeout(2 * SETTLE, task).await;
         }
-        for task in scrapers {
-            task.abort();
-        }
         heart.abort();
+        for (instance, task) in scrapers.into_iter().enumerate() {
+            task.abort();
+            // Now that nobody asks, sums are exact but for what got lost.
+            let sums = timeout(SETTLE, scrape_once(&stage, instance, &mut None)).await.ok().flatten();
+            stage.sums.lock().unwrap()[instance] = sums;
+        }
     });
-    let failure = failure.or_else(|| last_look(&stage, &mut checker));
+    let last = || Some((book.now(), look(&stage, &mut checker))).filter(|(_, found)| !found.is_empty());
+    let failure = failure.or_else(last);
+    drop(nodes);
     runtime.shutdown_timeout(SETTLE);
     let pages = book.pages();
-    if let Some(violations) = failure {
-        let second = book.now() as f64 / SECOND as f64;
-        return Err(Box::new(Failure { second, violations, history: pages.timeline.lines() }));
+    if let Some((now, violations)) = failure {
+        let history = pages.timeline.lines();
+        return Err(Box::new(Failure { second: seconds(now), violations, history }));
     }
     let mut faults = BTreeMap::new();
     for one in &pages.timeline.happened {
@@ -207,16 +218,23 @@ fn stage(settings: &TurnSettings, scene: &Scene, book: &Arc<Book>, runtime: &Run
             disk: disk.clone().flatten(),
             clock,
         };
-        Mutex::new(Instance::start(number, launch, book, folder))
+        Instance::start(number, launch, book, folder)
     });
+    let instances: Vec<Instance> = instances.collect();
+    let scraped = instances.iter().map(|instance| {
+        let trusted = authority.as_ref().map(|(_, trusted)| Arc::clone(trusted));
+        (instance.address("http"), trusted.filter(|_| instance.is_encrypted()))
+    });
+    let scraped = scraped.collect();
     Arc::new(Stage {
         book: Arc::clone(book),
-        instances: instances.collect(),
+        instances: instances.into_iter().map(Mutex::new).collect(),
         authority,
         plans: folder.join("plans.toml"),
         handle: runtime.handle().clone(),
         stop: Arc::default(),
         broken: Mutex::default(),
+        scraped,
         sums: Mutex::new(vec![None; store.instances()]),
     })
 }
@@ -241,7 +259,8 @@ fn clients(
                 continue;
             }
             let address = addresses.iter().find(|(name, _)| *name == wire.transport()).unwrap().1;
-            let number = stage.book.pages().add_client(instance);
+            let now = stage.book.now();
+            let number = stage.book.pages().add_client(instance, now);
             let trusted = stage.authority.as_ref().map(|(_, trusted)| Arc::clone(trusted));
             let client = GoodClient {
                 book: Arc::clone(&stage.book),
@@ -276,43 +295,44 @@ async fn beat(book: Arc<Book>) {
     }
 }
 
-/// Asks a server once a second what it has counted, between two looks at what clients have.
+/// Asks a server once a second what it has counted.
 async fn scrape(stage: Arc<Stage>, instance: usize) {
-    let (address, is_encrypted) = {
-        let instance = stage.instances[instance].lock().unwrap();
-        (instance.address("http"), instance.is_encrypted())
-    };
-    let tls = stage.authority.as_ref().map(|(_, trusted)| Arc::clone(trusted)).filter(|_| is_encrypted);
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut connection: Option<Http> = None;
     loop {
         ticks.tick().await;
-        let look = async {
-            let mut http = match connection.take() {
-                Some(http) => http,
-                None => Http::connect(address, tls.as_ref()).await.ok()?,
-            };
-            let before = stage.book.pages().instances[instance];
-            let stats = http.get("/v1/stats").await.ok()?;
-            let metrics = http.get("/metrics").await.ok()?;
-            let after = stage.book.pages().instances[instance];
-            connection = Some(http);
-            let is_same = before.epoch == after.epoch && before.epoch % 2 == 0;
-            let sums = Sums {
-                answered: before.counts.answered,
-                allowed: before.counts.allowed,
-                denied: before.counts.denied,
-                asked: after.counts.asked,
-                metrics: counted(&metrics)?,
-                stats: shown_counts(&stats)?,
-            };
-            is_same.then_some(sums)
-        };
+        let look = scrape_once(&stage, instance, &mut connection);
         if let Ok(Some(sums)) = timeout(Duration::from_secs(2), look).await {
             stage.sums.lock().unwrap()[instance] = Some(sums);
         }
     }
+}
+
+/// What a server has counted, between two looks at what clients have; none if it does not answer, or was started meanwhile.
+async fn scrape_once(stage: &Stage, instance: usize, connection: &mut Option<Http>) -> Option<Sums> {
+    let mut http = match connection.take() {
+        Some(http) => http,
+        None => {
+            let (address, tls) = stage.scraped[instance].clone();
+            Http::connect(address, tls.as_ref()).await.ok()?
+        }
+    };
+    let before = stage.book.pages().instances[instance];
+    let stats = http.get("/v1/stats").await.ok()?;
+    let metrics = http.get("/metrics").await.ok()?;
+    let after = stage.book.pages().instances[instance];
+    *connection = Some(http);
+    let is_same = before.epoch == after.epoch && before.epoch % 2 == 0;
+    let sums = Sums {
+        answered: before.counts.answered,
+        allowed: before.counts.allowed,
+        denied: before.counts.denied,
+        asked: after.counts.asked,
+        metrics: counted(&metrics)?,
+        stats: shown_counts(&stats)?,
+    };
+    is_same.then_some(sums)
 }
 
 /// Requests by result, over all transports, as the metrics have them.
@@ -388,12 +408,6 @@ fn look(stage: &Stage, checker: &mut Checker) -> Vec<Violation> {
     violations
 }
 
-/// When nobody asks any more, sums are exact: what clients were told is what the server has counted, but for what got lost.
-fn last_look(stage: &Arc<Stage>, checker: &mut Checker) -> Option<Vec<Violation>> {
-    let violations = look(stage, checker);
-    (!violations.is_empty()).then_some(violations)
-}
-
 /// Waits until a server shows another certificate.
 pub(crate) fn wait_for_certificate(stage: &Stage, instance: usize, expected: &[u8]) -> bool {
     let Some((_, trusted)) = &stage.authority else { return true };
@@ -407,14 +421,4 @@ pub(crate) fn wait_for_certificate(stage: &Stage, instance: usize, expected: &[u
         thread::park_timeout(Duration::from_millis(50));
     }
     false
-}
-
-/// The folder of a turn.
-pub(crate) fn folder_of(all: &Path, number: u64, store: StoreKind) -> PathBuf {
-    all.join(format!("{number}-{}", store.name()))
-}
-
-/// Nothing but a name for how long something took.
-pub(crate) fn seconds(nanos: Nanos) -> f64 {
-    nanos as f64 / SECOND as f64
 }
