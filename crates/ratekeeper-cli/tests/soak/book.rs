@@ -1,6 +1,6 @@
 //! What good clients have asked and been told, written down as it happens, and read once a second.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use crate::bound::Admission;
@@ -32,7 +32,8 @@ pub(crate) struct InstanceState {
 /// Everything in one place.
 #[derive(Debug)]
 pub(crate) struct Book {
-    began: Instant,
+    /// When it was first asked for the time: when the load begins.
+    began: OnceLock<Instant>,
     pages: Mutex<Pages>,
 }
 
@@ -71,11 +72,11 @@ impl Book {
             asked: vec![Vec::new(); laws],
             ..Pages::default()
         };
-        Book { began: Instant::now(), pages: Mutex::new(pages) }
+        Book { began: OnceLock::new(), pages: Mutex::new(pages) }
     }
 
     pub(crate) fn now(&self) -> Nanos {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap()
+        u64::try_from(self.began.get_or_init(Instant::now).elapsed().as_nanos()).unwrap()
     }
 
     pub(crate) fn pages(&self) -> MutexGuard<'_, Pages> {

@@ -10,7 +10,7 @@ use crate::bad_clients::bother;
 use crate::checker::Violation;
 use crate::plans::{self, Version};
 use crate::scene::{NodeProgram, Scene};
-use crate::schedule::{Fault, Lane, Planned};
+use crate::schedule::{Fault, Lane, Planned, StoreKind};
 use crate::timeline::{Effect, Nanos, SECOND, seconds};
 use crate::turn::{Stage, wait_for_certificate};
 
@@ -118,7 +118,7 @@ impl<'a> Saboteur<'a> {
     fn on_instance(&self, planned: &Planned) {
         let number = planned.on % self.stage.instances.len();
         let instance = &self.stage.instances[number];
-        let is_memory = self.stage.authority.is_none();
+        let is_memory = self.stage.store == StoreKind::Memory;
         // Until it is known how old its state is.
         let crash = if is_memory { Effect::ForgetsSince(10 * SECOND) } else { Effect::Nothing };
         match planned.fault {

@@ -1,8 +1,10 @@
 //! How long, on which stores, with which seed: by the environment, which `cargo xtask soak` sets.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::binary::without_settings;
 use crate::plans;
 use crate::schedule::StoreKind;
 use crate::turn::TurnSettings;
@@ -22,6 +24,7 @@ pub(crate) struct SoakSettings {
     pub(crate) seed: u64,
     pub(crate) turns: Vec<(StoreKind, Duration)>,
     pub(crate) binary: PathBuf,
+    has_tls: bool,
     pub(crate) faketime: Option<PathBuf>,
     pub(crate) folder: PathBuf,
     minutes: Option<u64>,
@@ -46,10 +49,11 @@ impl SoakSettings {
                 "soak: clocks are left alone: RATEKEEPER_FAKETIME is not set, `cargo xtask` finds or installs it"
             );
         }
+        let has_tls = has_tls(&binary);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("soak-{}", std::process::id()));
         let stores: Vec<StoreKind> = only.map_or_else(|| StoreKind::ALL.to_vec(), |store| vec![store]);
         let turns = turns(minutes, &stores);
-        SoakSettings { seed, turns, binary, faketime, folder, minutes, only }
+        SoakSettings { seed, turns, binary, has_tls, faketime, folder, minutes, only }
     }
 
     /// One turn of it.
@@ -60,6 +64,7 @@ impl SoakSettings {
             store,
             length,
             binary: self.binary.clone(),
+            has_tls: self.has_tls,
             faketime: self.faketime.clone(),
             folder: self.folder.join(format!("{number}-{}", store.name())),
             laws: plans::laws,
@@ -79,6 +84,22 @@ impl SoakSettings {
         let on = self.only.map(|store| format!(" --on {}", store.name())).unwrap_or_default();
         format!("cargo xtask soak --minutes {minutes} --seed {}{on}", self.seed)
     }
+}
+
+/// Whether a server can be encrypted; it says so if it cannot.
+fn has_tls(binary: &Path) -> bool {
+    let mut command = Command::new(binary);
+    let files = ["--tls-cert", "/nowhere/cert.pem", "--tls-key", "/nowhere/key.pem"];
+    without_settings(&mut command).args(["serve", "--resp", "127.0.0.1:0"]).args(files);
+    let said = command.stdin(Stdio::null()).output().unwrap().stderr;
+    let has_tls = !String::from_utf8_lossy(&said).contains("this build has no TLS");
+    if !has_tls {
+        eprintln!(
+            "soak: no server is encrypted: {} has no TLS, build it with `--all-features`",
+            binary.display()
+        );
+    }
+    has_tls
 }
 
 /// The stores in turn, until the time is used up.

@@ -39,6 +39,8 @@ pub(crate) struct TurnSettings {
     pub(crate) length: Duration,
     /// The server's program.
     pub(crate) binary: PathBuf,
+    /// Whether that can be encrypted.
+    pub(crate) has_tls: bool,
     /// The library that fakes clocks.
     pub(crate) faketime: Option<PathBuf>,
     /// Where logs and files go.
@@ -76,6 +78,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 
 /// Everything that the threads of a turn share.
 pub(crate) struct Stage {
+    pub(crate) store: StoreKind,
     pub(crate) book: Arc<Book>,
     pub(crate) instances: Vec<Mutex<Instance>>,
     pub(crate) authority: Option<(Authority, Arc<ClientConfig>)>,
@@ -193,7 +196,7 @@ fn stage(settings: &TurnSettings, scene: &Scene, book: &Arc<Book>, runtime: &Run
         fs::create_dir_all(&mounted).unwrap();
         Disk::mount(&mounted).map(Arc::new)
     });
-    let is_encrypted = *store != StoreKind::Memory;
+    let is_encrypted = *store != StoreKind::Memory && settings.has_tls;
     let authority = is_encrypted.then(|| {
         let authority = Authority::new(folder);
         authority.issue();
@@ -227,6 +230,7 @@ fn stage(settings: &TurnSettings, scene: &Scene, book: &Arc<Book>, runtime: &Run
     });
     let scraped = scraped.collect();
     Arc::new(Stage {
+        store: *store,
         book: Arc::clone(book),
         instances: instances.into_iter().map(Mutex::new).collect(),
         authority,
