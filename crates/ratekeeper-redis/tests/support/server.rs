@@ -73,8 +73,12 @@ impl Server {
 
     /// A connection for the test's own questions, apart from what is tested.
     pub(crate) fn connection(&self) -> redis::Connection {
-        let client = redis::Client::open(self.url()).expect("an address");
-        client.get_connection().expect("the server answers")
+        self.try_connection().expect("the server answers")
+    }
+
+    /// The same to one that may not be there.
+    pub(crate) fn try_connection(&self) -> Option<redis::Connection> {
+        redis::Client::open(self.url()).expect("an address").get_connection().ok()
     }
 
     /// The same to one that may have this password; without it if it has none.

@@ -1,0 +1,123 @@
+//! The real thing for minutes or hours: servers on each kind of store under load on every wire, while faults happen that a
+//! seed has chosen. Once a second it is looked at from outside whether anything is as it cannot be.
+//!
+//! `cargo xtask soak --minutes 60` runs it for long, and `--seed S` the same faults again; without settings it is a minute
+//! with a fixed seed. [docs/soak.md](../../../../docs/soak.md) tells what it does and what it has found.
+//!
+//! Layout:
+//! - `settings`, `report`: what is run, and what is told
+//! - `schedule`: the faults of a seed; `timeline`: those that happened, and what they may do
+//! - `law`, `plans`, `checker`: what must hold, in spans, sums and bounds
+//! - `turn`: one store for a while; `inflict`: who does what the schedule says; `scene`, `instance`, `disk`, `certificates`:
+//!   to whom
+//! - `load`, `wires`, `bad_clients`: who asks; `book`: what they were told
+//!
+//! Nothing sleeps: who waits, waits for an instant or for a condition with a deadline.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bad_clients;
+#[path = "../common/binary.rs"]
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+mod binary;
+mod book;
+#[path = "../../../ratekeeper/tests/hostile/bound.rs"]
+#[allow(dead_code, reason = "shared with the tests of the store, which use more of it")]
+mod bound;
+mod certificates;
+mod checker;
+mod disk;
+#[path = "../common/eventually.rs"]
+mod eventually;
+#[path = "../common/folder.rs"]
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+mod folder;
+mod inflict;
+mod instance;
+mod law;
+mod load;
+mod plans;
+#[path = "../../../ratekeeper-server/src/transport/grpc/generated/ratekeeper_v1.rs"]
+#[rustfmt::skip]
+#[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
+mod proto;
+#[path = "../../../ratekeeper/tests/hostile/random.rs"]
+mod random;
+#[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
+mod redis_support;
+mod report;
+mod scene;
+mod schedule;
+mod settings;
+#[path = "../wire/support.rs"]
+#[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
+mod support;
+mod timeline;
+mod turn;
+mod wires;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use law::Law;
+use schedule::StoreKind;
+use settings::SoakSettings;
+use turn::TurnSettings;
+
+/// The machine belongs to one of the runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All stores in turn, for as long as it is told to.
+#[test]
+fn soak() {
+    let _alone = alone();
+    let settings = SoakSettings::read();
+    eprintln!("soak: seed {}, {} s in {} turns", settings.seed, settings.seconds(), settings.turns.len());
+    eprintln!("soak: {}, logs in {}", settings.binary.display(), settings.folder.display());
+    let mut reports = Vec::new();
+    for (number, (store, length)) in (0..).zip(&settings.turns) {
+        let turn = settings.turn(number, *store, *length);
+        match turn::run(&turn) {
+            Ok(report) => reports.push(report),
+            Err(failure) => {
+                let found: Vec<String> =
+                    failure.violations.iter().take(20).map(|one| format!("  {one}")).collect();
+                let history = failure.history.join("\n    ");
+                panic!(
+                    "soak: seed {}, turn {number} on {}, second {:.1}:\n{}\n  what had happened:\n    {history}\n  \
+                     logs: {}\n  again: {}",
+                    settings.seed,
+                    store.name(),
+                    failure.second,
+                    found.join("\n"),
+                    turn.folder.display(),
+                    settings.again(),
+                );
+            }
+        }
+    }
+    eprintln!("{}", report::table(&reports));
+}
+
+/// A real server that allows more than is believed: the same as one that allows more than it was told to.
+#[test]
+fn a_server_that_allows_too_much_is_found() {
+    let _alone = alone();
+    let stricter = |store: StoreKind| {
+        let replace = |law: Law| match law.name {
+            "bucket" => Law::new("bucket", &["10/s burst 16"]),
+            _ => law,
+        };
+        plans::laws(store).into_iter().map(replace).collect()
+    };
+    let settings = SoakSettings::read();
+    let turn = settings.turn(1_000, StoreKind::Memory, Duration::from_secs(20));
+    let failure = turn::run(&TurnSettings { laws: stricter, ..turn }).unwrap_err();
+    let found: Vec<_> = failure.violations.iter().map(|violation| violation.invariant).collect();
+    assert_eq!(found, ["admitted in a span"], "{:?}", failure.violations);
+    assert!(failure.violations[0].figures.starts_with("`bucket`: "), "{:?}", failure.violations);
+}

@@ -1,0 +1,226 @@
+//! What the servers share their limits by, and what may become of it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::eventually::eventually_some;
+use crate::instance::{clock_variables, set_clock};
+use crate::redis_support::cluster::{Cluster, command, move_slot};
+use crate::redis_support::sentinel::Trio;
+use crate::redis_support::server::{Server as Node, redis_binary, valkey_binary};
+use crate::redis_support::wait;
+use crate::schedule::StoreKind;
+
+/// A Redis or a Valkey, alone or in company.
+pub(crate) enum Scene {
+    Memory,
+    Single(Box<Node>),
+    Cluster(Cluster),
+    Sentinel(Box<Trio>),
+}
+
+/// The program of the nodes, and the file that their clocks follow, if they can be faked.
+#[derive(Debug)]
+pub(crate) struct NodeProgram {
+    binary: PathBuf,
+    clock: Option<PathBuf>,
+    pub(crate) name: &'static str,
+}
+
+impl NodeProgram {
+    /// Redis and Valkey in turn. The program is started by a script that fakes its clock, if it starts under that:
+    /// those that were built with jemalloc do not.
+    pub(crate) fn choose(turn: u64, library: Option<&Path>, folder: &Path) -> Self {
+        let valkey = valkey_binary().filter(|_| turn % 2 == 0);
+        let (binary, name) = valkey.map_or_else(|| (redis_binary(), "Redis"), |binary| (binary, "Valkey"));
+        let faked = library.and_then(|library| {
+            let clock = folder.join("node-clock");
+            set_clock(&clock, 0);
+            let variables: Vec<String> =
+                clock_variables(library, &clock).iter().map(|(name, value)| format!("{name}='{value}'")).collect();
+            let script = folder.join("node.sh");
+            // Sentinels whose clock steps do nothing for half a minute: theirs is left alone.
+            let text = format!(
+                "#!/bin/sh\ncase \"$PWD\" in *rk-sentinel*) exec '{0}' \"$@\";; esac\nexec env {1} '{0}' \"$@\"\n",
+                binary.display(),
+                variables.join(" ")
+            );
+            fs::write(&script, text).unwrap();
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+            starts(&script).then_some((script, clock))
+        });
+        match faked {
+            Some((script, clock)) => NodeProgram { binary: script, clock: Some(clock), name },
+            None => NodeProgram { binary, clock: None, name },
+        }
+    }
+
+    /// Steps the clocks of all nodes; false if they cannot be.
+    pub(crate) fn step(&self, offset_ms: i64) -> bool {
+        if let Some(clock) = &self.clock {
+            set_clock(clock, offset_ms);
+        }
+        self.clock.is_some()
+    }
+}
+
+/// Whether a program says its version, and soon.
+fn starts(program: &Path) -> bool {
+    let mut child =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(3);
+    let status = eventually_some("it has started, or its time is over", || match child.try_wait().unwrap() {
+        Some(status) => Some(Some(status)),
+        None => (std::time::Instant::now() >= deadline).then_some(None),
+    });
+    if status.is_none() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    status.is_some_and(|status| status.success())
+}
+
+/// A key whose slot is moved.
+const MOVED: &str = "gcra";
+
+impl Scene {
+    pub(crate) fn start(store: StoreKind, program: &NodeProgram) -> Self {
+        match store {
+            StoreKind::Memory => Scene::Memory,
+            StoreKind::Redis => Scene::Single(Box::new(Node::with(&program.binary, &[]))),
+            StoreKind::Cluster => Scene::Cluster(Cluster::with_replicas(&program.binary)),
+            StoreKind::Sentinel => Scene::Sentinel(Box::new(Trio::start(&program.binary))),
+        }
+    }
+
+    /// Its address; none for memory.
+    pub(crate) fn url(&self) -> Option<String> {
+        match self {
+            Scene::Memory => None,
+            Scene::Single(node) => Some(node.url()),
+            Scene::Cluster(cluster) => Some(cluster.url()),
+            Scene::Sentinel(trio) => Some(trio.url()),
+        }
+    }
+
+    /// Kills a node, and has it back after a while: the same, empty, or as the replica of who took its place.
+    pub(crate) fn kill(&mut self, on: usize, wait: impl FnOnce()) {
+        match self {
+            Scene::Memory => {}
+            Scene::Single(node) => {
+                node.kill();
+                wait();
+                node.restart(&[]);
+            }
+            Scene::Cluster(cluster) => {
+                let victim = victim(cluster, on);
+                cluster.nodes[victim].kill();
+                wait();
+                taken_over(cluster, victim);
+                cluster.restart(victim);
+                cluster.wait_until_whole(victim);
+            }
+            Scene::Sentinel(trio) => {
+                trio.master.kill();
+                wait();
+                trio.wait_for_promotion();
+                let port = trio.replica.port().to_string();
+                trio.master.restart(&["--replicaof", "127.0.0.1", &port]);
+                trio.swap();
+            }
+        }
+    }
+
+    /// Has a node stand still for a while. Others take its place if that is long.
+    pub(crate) fn freeze(&mut self, on: usize, wait: impl FnOnce()) {
+        match self {
+            Scene::Memory => {}
+            Scene::Single(node) => {
+                node.freeze();
+                wait();
+                node.thaw();
+            }
+            Scene::Cluster(cluster) => {
+                let victim = victim(cluster, on);
+                cluster.nodes[victim].freeze();
+                wait();
+                cluster.nodes[victim].thaw();
+                for asked in 0..cluster.nodes.len() {
+                    cluster.wait_until_whole(asked);
+                }
+            }
+            Scene::Sentinel(trio) => {
+                trio.master.freeze();
+                wait();
+                trio.master.thaw();
+                if trio.is_promoted_soon() {
+                    trio.wait_for_promotion();
+                    trio.swap();
+                }
+            }
+        }
+    }
+
+    /// Has a replica take over by plan.
+    pub(crate) fn fail_over(&mut self, on: usize) {
+        match self {
+            Scene::Memory | Scene::Single(_) => {}
+            Scene::Cluster(cluster) => {
+                let primary = victim(cluster, on);
+                wait::until("a replica follows it", || cluster.replica_of(primary).is_some());
+                let replica = cluster.replica_of(primary).unwrap();
+                cluster.promote(replica);
+                for asked in 0..cluster.nodes.len() {
+                    cluster.wait_until_whole(asked);
+                }
+            }
+            Scene::Sentinel(trio) => {
+                trio.fail_over();
+                trio.wait_for_promotion();
+                trio.demote_old_master();
+                trio.swap();
+            }
+        }
+    }
+
+    /// Moves the slot of a busy key to another primary.
+    pub(crate) fn move_slot(&self, on: usize) {
+        let Scene::Cluster(cluster) = self else { return };
+        let (slot, _, _) = cluster.slot_of(&format!("{{{MOVED}}}"));
+        let Some(from) = cluster.owner_now(0, slot) else { return };
+        let primaries = cluster.primaries(0);
+        let others: Vec<usize> = primaries.into_iter().filter(|primary| *primary != from).collect();
+        let to = others[on % others.len()];
+        move_slot(slot, &cluster.nodes[from], &cluster.nodes[to]);
+    }
+
+    /// Has every primary forget its data, or its scripts.
+    pub(crate) fn order(&self, words: &[&str]) {
+        match self {
+            Scene::Memory => {}
+            Scene::Single(node) => command(&mut node.connection(), words),
+            Scene::Cluster(cluster) => {
+                for primary in cluster.primaries(0) {
+                    command(&mut cluster.nodes[primary].connection(), words);
+                }
+            }
+            Scene::Sentinel(trio) => command(&mut trio.master.connection(), words),
+        }
+    }
+}
+
+/// One of the primaries.
+fn victim(cluster: &Cluster, on: usize) -> usize {
+    let primaries = cluster.primaries(0);
+    primaries[on % primaries.len()]
+}
+
+/// Waits until no slot is a node's any more, as the others say.
+fn taken_over(cluster: &Cluster, dead: usize) {
+    let asked = (0..cluster.nodes.len()).find(|node| *node != dead).unwrap();
+    wait::until("another has taken its place", || !cluster.primaries(asked).contains(&dead));
+    cluster.wait_until_whole(asked);
+}

@@ -1,0 +1,428 @@
+//! One turn: servers on one store, good clients, the faults of the schedule, and a look at everything once a second.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, Runtime};
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_rustls::rustls::ClientConfig;
+
+use crate::book::{Book, Pages, Totals};
+use crate::certificates::{Authority, shown};
+use crate::checker::{Checker, Reading, Seen, Sums, Usage, Violation};
+use crate::disk::Disk;
+use crate::inflict::Saboteur;
+use crate::instance::{Instance, Launch};
+use crate::law::Law;
+use crate::load::{GoodClient, Pending, Wire};
+use crate::plans::{self, HELD_PLACES, Version};
+use crate::random::Random;
+use crate::scene::{NodeProgram, Scene};
+use crate::schedule::{Fault, Lane, Planned, StoreKind, schedule};
+use crate::timeline::seconds;
+use crate::wires::Http;
+
+/// What a turn is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnSettings {
+    pub(crate) seed: u64,
+    pub(crate) number: u64,
+    pub(crate) store: StoreKind,
+    pub(crate) length: Duration,
+    /// The server's program.
+    pub(crate) binary: PathBuf,
+    /// Whether that can be encrypted.
+    pub(crate) has_tls: bool,
+    /// The library that fakes clocks.
+    pub(crate) faketime: Option<PathBuf>,
+    /// Where logs and files go.
+    pub(crate) folder: PathBuf,
+    /// What must hold of each shared key.
+    pub(crate) laws: fn(StoreKind) -> Vec<Law>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct TurnReport {
+    pub(crate) store: StoreKind,
+    pub(crate) lasted: Duration,
+    pub(crate) totals: Totals,
+    pub(crate) faults: BTreeMap<Fault, u64>,
+    pub(crate) longest: Duration,
+    pub(crate) p99: Duration,
+    pub(crate) usages: BTreeMap<String, Usage>,
+}
+
+/// What went wrong, and all that is needed to find out why.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) second: f64,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) history: Vec<String>,
+}
+
+/// The machine has stood still if a task that is due every few milliseconds is so late.
+const STALL: Duration = Duration::from_millis(250);
+const BEAT: Duration = Duration::from_millis(20);
+
+/// After the load has stopped, until everything has been answered.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// Everything that the threads of a turn share.
+pub(crate) struct Stage {
+    pub(crate) store: StoreKind,
+    pub(crate) book: Arc<Book>,
+    pub(crate) instances: Vec<Mutex<Instance>>,
+    pub(crate) authority: Option<(Authority, Arc<ClientConfig>)>,
+    pub(crate) plans: PathBuf,
+    pub(crate) handle: Handle,
+    pub(crate) stop: Arc<AtomicBool>,
+    /// What no checker saw because it cannot be measured: a file that was not read, a certificate that was not used.
+    pub(crate) broken: Mutex<Vec<Violation>>,
+    /// Where each server is asked what it has counted, and by which certificates.
+    scraped: Vec<(SocketAddr, Option<Arc<ClientConfig>>)>,
+    sums: Mutex<Vec<Option<Sums>>>,
+}
+
+/// Runs a turn.
+///
+/// # Errors
+///
+/// What cannot be, as soon as it is seen.
+pub(crate) fn run(settings: &TurnSettings) -> Result<TurnReport, Box<Failure>> {
+    let TurnSettings { seed, number, store, length, folder, .. } = settings;
+    fs::create_dir_all(folder).unwrap();
+    let program = NodeProgram::choose(*number, settings.faketime.as_deref(), folder);
+    let planned = schedule(*seed, *number, *store, *length);
+    eprintln!("\n{}, turn {number}, {} s, {} planned:", store.name(), length.as_secs(), planned.len());
+    for one in &planned {
+        eprintln!("  {one}");
+    }
+    let mut scene = Scene::start(*store, &program);
+    let laws = Arc::new((settings.laws)(*store));
+    let book = Arc::new(Book::new(store.instances(), laws.len()));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let stage = stage(settings, &scene, &book, &runtime);
+    let clients = clients(settings, &stage, &laws, &runtime);
+    if *store != StoreKind::Memory {
+        eprintln!("  the nodes are of {}", program.name);
+    }
+    let scrapers: Vec<JoinHandle<()>> =
+        (0..store.instances()).map(|instance| runtime.spawn(scrape(Arc::clone(&stage), instance))).collect();
+    let heart = runtime.spawn(beat(Arc::clone(&book)));
+    let mut checker = Checker::new(laws.to_vec(), store.instances(), HELD_PLACES);
+    let (failure, nodes) = thread::scope(|scope| {
+        let mut lanes = Vec::new();
+        for lane in Lane::ALL {
+            let of_lane: Vec<Planned> =
+                planned.iter().filter(|one| one.fault.lane() == lane).copied().collect();
+            let nodes =
+                (lane == Lane::Nodes).then(|| (std::mem::replace(&mut scene, Scene::Memory), &program));
+            let stage = &stage;
+            lanes.push(scope.spawn(move || {
+                let mut saboteur = Saboteur::new(stage, nodes);
+                let went = catch_unwind(AssertUnwindSafe(|| saboteur.run(&of_lane)));
+                if let Err(panic) = went {
+                    let text = panic.downcast_ref::<String>().cloned();
+                    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                    let figures = text.unwrap_or_default();
+                    stage
+                        .broken
+                        .lock()
+                        .unwrap()
+                        .push(Violation { invariant: "what was done did not work", figures });
+                }
+                saboteur.rest()
+            }));
+        }
+        let failure = watch(&stage, &mut checker, *length).map(|found| (book.now(), found));
+        stage.stop.store(true, Ordering::Relaxed);
+        // The nodes are needed until the last request is answered.
+        let nodes: Vec<Option<Scene>> = lanes.into_iter().map(|lane| lane.join().unwrap()).collect();
+        (failure, nodes)
+    });
+    runtime.block_on(async {
+        for task in clients {
+            let _ = timeout(2 * SETTLE, task).await;
+        }
+        heart.abort();
+        for (instance, task) in scrapers.into_iter().enumerate() {
+            task.abort();
+            // Now that nobody asks, sums are exact but for what got lost.
+            let sums = timeout(SETTLE, scrape_once(&stage, instance, &mut None)).await.ok().flatten();
+            stage.sums.lock().unwrap()[instance] = sums;
+        }
+    });
+    let last = || Some((book.now(), look(&stage, &mut checker))).filter(|(_, found)| !found.is_empty());
+    let failure = failure.or_else(last);
+    drop(nodes);
+    runtime.shutdown_timeout(SETTLE);
+    let pages = book.pages();
+    if let Some((now, violations)) = failure {
+        let history = pages.timeline.lines();
+        return Err(Box::new(Failure { second: seconds(now), violations, history }));
+    }
+    let mut faults = BTreeMap::new();
+    for one in &pages.timeline.happened {
+        *faults.entry(one.fault).or_insert(0) += 1;
+    }
+    Ok(TurnReport {
+        store: *store,
+        lasted: Duration::from_nanos(book.now()),
+        totals: pages.totals,
+        faults,
+        longest: checker.longest(),
+        p99: checker.p99(),
+        usages: checker.usages,
+    })
+}
+
+/// Starts the servers.
+fn stage(settings: &TurnSettings, scene: &Scene, book: &Arc<Book>, runtime: &Runtime) -> Arc<Stage> {
+    let TurnSettings { store, folder, .. } = settings;
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    fs::write(path("plans.toml"), plans::file(Version::Usual)).unwrap();
+    fs::write(path("envoy.yaml"), plans::ENVOY_FILE).unwrap();
+    let disk = (*store == StoreKind::Memory).then(|| {
+        let mounted = folder.join("disk");
+        fs::create_dir_all(&mounted).unwrap();
+        Disk::mount(&mounted).map(Arc::new)
+    });
+    let is_encrypted = *store != StoreKind::Memory && settings.has_tls;
+    let authority = is_encrypted.then(|| {
+        let authority = Authority::new(folder);
+        authority.issue();
+        let trusted = authority.client();
+        (authority, trusted)
+    });
+    let instances = (0..store.instances()).map(|number| {
+        let clock = settings.faketime.clone().map(|library| {
+            let clock = folder.join(format!("clock-{number}"));
+            crate::instance::set_clock(&clock, 0);
+            (library, clock)
+        });
+        // The last one is encrypted.
+        let tls = authority.as_ref().filter(|_| number + 1 == store.instances()).map(|(one, _)| one.files());
+        let launch = Launch {
+            binary: settings.binary.clone(),
+            store: scene.url(),
+            plans: path("plans.toml"),
+            envoy: path("envoy.yaml"),
+            tls,
+            state: (*store == StoreKind::Memory).then(|| path("disk/state.bin")),
+            disk: disk.clone().flatten(),
+            clock,
+        };
+        Instance::start(number, launch, book, folder)
+    });
+    let instances: Vec<Instance> = instances.collect();
+    let scraped = instances.iter().map(|instance| {
+        let trusted = authority.as_ref().map(|(_, trusted)| Arc::clone(trusted));
+        (instance.address("http"), trusted.filter(|_| instance.is_encrypted()))
+    });
+    let scraped = scraped.collect();
+    Arc::new(Stage {
+        store: *store,
+        book: Arc::clone(book),
+        instances: instances.into_iter().map(Mutex::new).collect(),
+        authority,
+        plans: folder.join("plans.toml"),
+        handle: runtime.handle().clone(),
+        stop: Arc::default(),
+        broken: Mutex::default(),
+        scraped,
+        sums: Mutex::new(vec![None; store.instances()]),
+    })
+}
+
+/// Starts the good clients: one of each wire on each of four servers, three of each on a single one.
+fn clients(
+    settings: &TurnSettings,
+    stage: &Arc<Stage>,
+    laws: &Arc<Vec<Law>>,
+    runtime: &Runtime,
+) -> Vec<JoinHandle<()>> {
+    let copies = if settings.store.instances() == 1 { 3 } else { 1 };
+    let mut tasks = Vec::new();
+    for instance in 0..settings.store.instances() {
+        let (addresses, is_encrypted) = {
+            let instance = stage.instances[instance].lock().unwrap();
+            (instance.addresses(), instance.is_encrypted())
+        };
+        for wire in Wire::ALL.into_iter().cycle().take(copies * Wire::ALL.len()) {
+            // The Rust client does not encrypt.
+            if is_encrypted && wire == Wire::Msgpack {
+                continue;
+            }
+            let address = addresses.iter().find(|(name, _)| *name == wire.transport()).unwrap().1;
+            let now = stage.book.now();
+            let number = stage.book.pages().add_client(instance, now);
+            let trusted = stage.authority.as_ref().map(|(_, trusted)| Arc::clone(trusted));
+            let client = GoodClient {
+                book: Arc::clone(&stage.book),
+                laws: Arc::clone(laws),
+                instance,
+                number,
+                wire,
+                address,
+                tls: trusted.filter(|_| is_encrypted),
+                random: Random::new(settings.seed.wrapping_add(number as u64)),
+                stop: Arc::clone(&stage.stop),
+                pending: Pending::default(),
+            };
+            tasks.push(runtime.spawn(client.run()));
+        }
+    }
+    tasks
+}
+
+/// Notes when the machine stands still.
+async fn beat(book: Arc<Book>) {
+    let mut ticks = interval(BEAT);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = book.now();
+    loop {
+        ticks.tick().await;
+        let now = book.now();
+        if now - last > u64::try_from(STALL.as_nanos()).unwrap() {
+            book.pages().timeline.stalls.push((last, now));
+        }
+        last = now;
+    }
+}
+
+/// Asks a server once a second what it has counted.
+async fn scrape(stage: Arc<Stage>, instance: usize) {
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut connection: Option<Http> = None;
+    loop {
+        ticks.tick().await;
+        let look = scrape_once(&stage, instance, &mut connection);
+        if let Ok(Some(sums)) = timeout(Duration::from_secs(2), look).await {
+            stage.sums.lock().unwrap()[instance] = Some(sums);
+        }
+    }
+}
+
+/// What a server has counted, between two looks at what clients have; none if it does not answer, or was started meanwhile.
+async fn scrape_once(stage: &Stage, instance: usize, connection: &mut Option<Http>) -> Option<Sums> {
+    let mut http = match connection.take() {
+        Some(http) => http,
+        None => {
+            let (address, tls) = stage.scraped[instance].clone();
+            Http::connect(address, tls.as_ref()).await.ok()?
+        }
+    };
+    let before = stage.book.pages().instances[instance];
+    let stats = http.get("/v1/stats").await.ok()?;
+    let metrics = http.get("/metrics").await.ok()?;
+    let after = stage.book.pages().instances[instance];
+    *connection = Some(http);
+    let is_same = before.epoch == after.epoch && before.epoch % 2 == 0;
+    let sums = Sums {
+        answered: before.counts.answered,
+        allowed: before.counts.allowed,
+        denied: before.counts.denied,
+        asked: after.counts.asked,
+        metrics: counted(&metrics)?,
+        stats: shown_counts(&stats)?,
+    };
+    is_same.then_some(sums)
+}
+
+/// Requests by result, over all transports, as the metrics have them.
+fn counted(metrics: &str) -> Option<[u64; 3]> {
+    let sum = |result: &str| {
+        let end = format!("result=\"{result}\"}} ");
+        let lines = metrics.lines().filter_map(|line| line.strip_prefix("ratekeeper_requests_total{"));
+        lines
+            .filter_map(|line| line.split_once(&end))
+            .map(|(_, count)| count.trim().parse::<u64>().ok())
+            .sum::<Option<u64>>()
+    };
+    Some([sum("allowed")?, sum("denied")?, sum("error")?])
+}
+
+/// The same as the console has them.
+fn shown_counts(stats: &str) -> Option<[u64; 3]> {
+    let stats: serde_json::Value = serde_json::from_str(stats).ok()?;
+    let of = |name: &str| -> Option<u64> {
+        stats["transports"].as_array()?.iter().map(|transport| transport["total"][name].as_u64()).sum()
+    };
+    Some([of("allowed")?, of("denied")?, of("errors")?])
+}
+
+/// Looks once a second until the turn is over, or something cannot be.
+fn watch(stage: &Stage, checker: &mut Checker, length: Duration) -> Option<Vec<Violation>> {
+    let began = Instant::now();
+    let mut seconds = 0;
+    while began.elapsed() < length {
+        seconds += 1;
+        let next = began + Duration::from_secs(seconds);
+        while let Some(left) = next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            thread::park_timeout(left);
+        }
+        let violations = look(stage, checker);
+        if !violations.is_empty() {
+            return Some(violations);
+        }
+    }
+    None
+}
+
+/// One look.
+fn look(stage: &Stage, checker: &mut Checker) -> Vec<Violation> {
+    let mut readings: Vec<Reading> = Vec::new();
+    for (number, instance) in stage.instances.iter().enumerate() {
+        // One that is being killed or started is looked at the next time.
+        let Ok(mut instance) = instance.try_lock() else { continue };
+        let sums = stage.sums.lock().unwrap()[number].take();
+        readings.push(Reading { sums, ..instance.read() });
+    }
+    let now = stage.book.now();
+    let (timeline, admitted, asked, holds, samples, last_decided) = {
+        let mut pages = stage.book.pages();
+        pages.prune(now);
+        let samples = std::mem::take(&mut pages.samples);
+        // Copied, so that clients do not wait for the checker.
+        let Pages { timeline, admitted, asked, holds, last_decided, .. } = &*pages;
+        (timeline.clone(), admitted.clone(), asked.clone(), holds.clone(), samples, last_decided.clone())
+    };
+    let seen = Seen {
+        now,
+        timeline: &timeline,
+        admitted: &admitted,
+        asked: &asked,
+        holds: &holds,
+        samples: &samples,
+        last_decided: &last_decided,
+        readings: &readings,
+    };
+    let mut violations = checker.second(&seen);
+    violations.append(&mut stage.broken.lock().unwrap());
+    violations
+}
+
+/// Waits until a server shows another certificate.
+pub(crate) fn wait_for_certificate(stage: &Stage, instance: usize, expected: &[u8]) -> bool {
+    let Some((_, trusted)) = &stage.authority else { return true };
+    let address = stage.instances[instance].lock().unwrap().address("http");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < deadline {
+        let shown = stage.handle.block_on(shown(address, Arc::clone(trusted)));
+        if shown.is_some_and(|shown| shown.as_ref() == expected) {
+            return true;
+        }
+        thread::park_timeout(Duration::from_millis(50));
+    }
+    false
+}
