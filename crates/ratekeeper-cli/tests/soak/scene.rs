@@ -34,7 +34,7 @@ impl NodeProgram {
     /// Redis and Valkey in turn. The program is started by a script that fakes its clock, if it starts under that:
     /// those that were built with jemalloc do not.
     pub(crate) fn choose(turn: u64, library: Option<&Path>, folder: &Path) -> Self {
-        let valkey = valkey_binary().filter(|_| turn % 2 == 0);
+        let valkey = valkey_binary().filter(|_| turn.is_multiple_of(2));
         let (binary, name) = valkey.map_or_else(|| (redis_binary(), "Redis"), |binary| (binary, "Valkey"));
         let faked = library.and_then(|library| {
             let clock = folder.join("node-clock");

@@ -327,7 +327,7 @@ async fn scrape_once(stage: &Stage, instance: usize, connection: &mut Option<Htt
     let metrics = http.get("/metrics").await.ok()?;
     let after = stage.book.pages().instances[instance];
     *connection = Some(http);
-    let is_same = before.epoch == after.epoch && before.epoch % 2 == 0;
+    let is_same = before.epoch == after.epoch && before.epoch.is_multiple_of(2);
     let sums = Sums {
         answered: before.counts.answered,
         allowed: before.counts.allowed,

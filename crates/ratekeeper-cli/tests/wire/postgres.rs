@@ -15,7 +15,7 @@ fn two_servers_share_limits_and_survive_the_database() {
                  [plans.open]\nlimits = [\"3/h\"]\non_store_error = \"open\"\n\
                  [plans.closed]\nlimits = [\"3/h\"]\non_store_error = \"closed\"\n\
                  [plans.llm]\nlimits = [\"100 tokens/h\", \"2 concurrent\"]\n";
-    let file = folder.write("a.toml", &plans.replace("URL", &postgres.url()));
+    let file = folder.write("a.toml", plans.replace("URL", &postgres.url()));
     let start = || Server::with(&[&["--config", &file][..], &PATIENT].concat());
     let (one, other) = (start(), start());
     one.await_log("store: it answers");
