@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::http::get;
 use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
-use crate::support::{Folder, Server, command, eventually, ratekeeper};
+use crate::support::{Folder, PATIENT, Server, command, eventually, ratekeeper};
 
 /// Asks until the metrics count a failure for this reason.
 fn await_failure(server: &Server, reason: &str) {
@@ -72,7 +72,7 @@ fn a_wrong_password_is_told_at_the_start_and_the_server_runs() {
         (format!("redis://127.0.0.1:{port}"), "the server wants a password"),
         (format!("redis://:guess@127.0.0.1:{port}"), "check user and password in the URL"),
     ] {
-        let server = Server::with(&["--store", &url]);
+        let server = Server::with(&[&["--store", url.as_str()][..], &PATIENT].concat());
         let said = server.await_log("store: cannot be used as configured");
         assert!(said.contains("ERROR") && said.contains("reason=\"auth\"") && said.contains(text), "{said}");
         assert!(!said.contains("guess"), "{said}");
@@ -80,7 +80,8 @@ fn a_wrong_password_is_told_at_the_start_and_the_server_runs() {
         // On a busy machine, a store that is asked anew may be late with its refusal.
         eventually("the reason is told", || get(&server, "/health").json()["store"] == "auth");
     }
-    let right = Server::with(&["--store", &format!("redis://:sesame@127.0.0.1:{port}")]);
+    let right = format!("redis://:sesame@127.0.0.1:{port}");
+    let right = Server::with(&[&["--store", right.as_str()][..], &PATIENT].concat());
     right.await_log("store: it answers");
     assert_eq!(get(&right, "/ready").status, 200);
 }
