@@ -70,7 +70,7 @@ pub(crate) struct Failure {
 }
 
 /// The machine has stood still if a task that is due every few milliseconds is so late.
-const STALL: Duration = Duration::from_millis(250);
+const STALL: Duration = Duration::from_millis(150);
 const BEAT: Duration = Duration::from_millis(20);
 
 /// After the load has stopped, until everything has been answered.
