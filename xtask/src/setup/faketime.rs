@@ -25,8 +25,8 @@ pub(crate) fn find_or_install(tools: &Path) -> Result<PathBuf> {
 /// The one for programs of many threads.
 fn find(libraries: &Path) -> Option<PathBuf> {
     let folders = fs::read_dir(libraries).ok()?.flatten().map(|folder| folder.path());
-    let libraries = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
-    libraries.into_iter().find(|library| library.is_file())
+    let mut libraries = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
+    libraries.find(|library| library.is_file())
 }
 
 /// Asks apt, once: asking again would cost seconds at each run.

@@ -70,7 +70,7 @@ impl Launch {
         }
         if let Some(store) = &self.store {
             // Not so short that a busy machine is taken for a Redis that is away.
-            command.args(["--store", store, "--redis-timeout", "500ms", "--redis-connect-timeout", "1s"]);
+            command.args(["--store", store, "--redis-timeout", "1s", "--redis-connect-timeout", "1s"]);
         }
         if let Some(state) = &self.state {
             command.args(["--max-keys", MOST_KEYS, "--snapshot", state, "--snapshot-every", "2s"]);

@@ -239,9 +239,10 @@ mod tests {
             usage(&Law::new("a", &["10/s burst 3"]).leased(100 * MS), &times, &Timeline::default()) <= 1.0
         );
         let local = Law::new("local", &["10/s burst 3"]).local();
-        assert!(usage(&local, &times, &Timeline::default()) > 1.0);
-        let away = at(Fault::NodeFrozen, 0, 2, Effect::Nothing);
-        assert!(usage(&local, &[0, 0, 0, 1, 1, 1, 1, 1, 1], &away) <= 1.0);
+        let later = |times: &[u64]| times.iter().map(|at| at + 10_000).collect::<Vec<u64>>();
+        assert!(usage(&local, &later(&times), &Timeline::default()) > 1.0);
+        let away = at(Fault::NodeFrozen, 10_000, 10_002, Effect::Nothing);
+        assert!(usage(&local, &later(&[0, 0, 0, 1, 1, 1, 1, 1, 1]), &away) <= 1.0);
     }
 
     #[test]

@@ -121,9 +121,10 @@ impl Scene {
                 wait();
                 taken_over(cluster, victim);
                 cluster.restart(victim);
-                cluster.wait_until_whole(victim);
+                agreed(cluster);
             }
             Scene::Sentinel(trio) => {
+                follow(trio);
                 trio.master.kill();
                 wait();
                 trio.wait_for_promotion();
@@ -148,17 +149,15 @@ impl Scene {
                 cluster.nodes[victim].freeze();
                 wait();
                 cluster.nodes[victim].thaw();
-                for asked in 0..cluster.nodes.len() {
-                    cluster.wait_until_whole(asked);
-                }
+                agreed(cluster);
             }
             Scene::Sentinel(trio) => {
+                follow(trio);
                 trio.master.freeze();
                 wait();
                 trio.master.thaw();
-                if trio.is_promoted_soon() {
-                    trio.wait_for_promotion();
-                    trio.swap();
+                if trio.is_replaced_soon() {
+                    follow(trio);
                 }
             }
         }
@@ -173,11 +172,10 @@ impl Scene {
                 wait::until("a replica follows it", || cluster.replica_of(primary).is_some());
                 let replica = cluster.replica_of(primary).unwrap();
                 cluster.promote(replica);
-                for asked in 0..cluster.nodes.len() {
-                    cluster.wait_until_whole(asked);
-                }
+                agreed(cluster);
             }
             Scene::Sentinel(trio) => {
+                follow(trio);
                 trio.fail_over();
                 trio.wait_for_promotion();
                 trio.demote_old_master();
@@ -198,7 +196,7 @@ impl Scene {
     }
 
     /// Has every primary forget its data, or its scripts.
-    pub(crate) fn order(&self, words: &[&str]) {
+    pub(crate) fn order(&mut self, words: &[&str]) {
         match self {
             Scene::Memory => {}
             Scene::Single(node) => command(&mut node.connection(), words),
@@ -207,7 +205,10 @@ impl Scene {
                     command(&mut cluster.nodes[primary].connection(), words);
                 }
             }
-            Scene::Sentinel(trio) => command(&mut trio.master.connection(), words),
+            Scene::Sentinel(trio) => {
+                follow(trio);
+                command(&mut trio.master.connection(), words);
+            }
         }
     }
 }
@@ -220,7 +221,20 @@ fn victim(cluster: &Cluster, on: usize) -> usize {
 
 /// Waits until no slot is a node's any more, as the others say.
 fn taken_over(cluster: &Cluster, dead: usize) {
-    let asked = (0..cluster.nodes.len()).find(|node| *node != dead).unwrap();
-    wait::until("another has taken its place", || !cluster.primaries(asked).contains(&dead));
-    cluster.wait_until_whole(asked);
+    let others: Vec<usize> = (0..cluster.nodes.len()).filter(|node| *node != dead).collect();
+    wait::until("another has taken its place", || !cluster.primaries(others[0]).contains(&dead));
+    cluster.wait_until_agreed(&others);
+}
+
+/// Waits until all nodes agree.
+fn agreed(cluster: &Cluster) {
+    cluster.wait_until_agreed(&(0..cluster.nodes.len()).collect::<Vec<_>>());
+}
+
+/// The sentinels may have made the replica the master after a fault was over.
+fn follow(trio: &mut Trio) {
+    if trio.is_replaced() {
+        trio.wait_for_promotion();
+        trio.swap();
+    }
 }

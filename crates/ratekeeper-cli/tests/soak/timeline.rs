@@ -20,6 +20,9 @@ pub(crate) fn seconds(nanos: Nanos) -> f64 {
 /// (docs/guide/distributed.md), and a second more for the machine.
 pub(crate) const TAIL: Nanos = 4 * SECOND;
 
+/// How long after the beginning of a turn they may: servers have been started, and make their first connections.
+const START: Nanos = 3 * SECOND;
+
 /// How long after the machine itself stood still they may.
 const STALL_TAIL: Nanos = 2 * SECOND;
 
@@ -106,14 +109,15 @@ impl Timeline {
         let by_fault =
             |one: &Happened| one.disturbs(instance) && one.is_within(begin.saturating_sub(TAIL), end);
         let by_stall = |(from, to): &(Nanos, Nanos)| *from <= end && *to + STALL_TAIL >= begin;
-        self.happened.iter().any(by_fault) || self.stalls.iter().any(by_stall)
+        begin < START || self.happened.iter().any(by_fault) || self.stalls.iter().any(by_stall)
     }
 
     /// Whether the store may have failed in this span, so that failure modes answered: how much of it.
     pub(crate) fn without_store(&self, begin: Nanos, end: Nanos) -> Vec<Nanos> {
         let faults = self.happened.iter().filter(|one| one.fault.lane() == Lane::Nodes);
         let faults = faults.map(|one| (one.began, one.ended.unwrap_or(end) + TAIL));
-        let all = faults.chain(self.stalls.iter().map(|(from, to)| (*from, to + STALL_TAIL)));
+        let stalls = self.stalls.iter().map(|(from, to)| (*from, to + STALL_TAIL));
+        let all = faults.chain(stalls).chain([(0, START)]);
         all.filter(|(from, to)| *from <= end && *to >= begin)
             .map(|(from, to)| to.min(end) - from.max(begin).min(to.min(end)))
             .collect()

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use crate::book::{Book, Pages, Totals};
 use crate::certificates::{Authority, shown};
-use crate::checker::{Checker, Reading, Seen, Sums, Usage, Violation};
+use crate::checker::{Checker, Reading, Sample, Seen, Sums, Usage, Violation};
 use crate::disk::Disk;
 use crate::inflict::Saboteur;
 use crate::instance::{Instance, Launch};
@@ -27,7 +27,7 @@ use crate::plans::{self, HELD_PLACES, Version};
 use crate::random::Random;
 use crate::scene::{NodeProgram, Scene};
 use crate::schedule::{Fault, Lane, Planned, StoreKind, schedule};
-use crate::timeline::seconds;
+use crate::timeline::{Nanos, SECOND, seconds};
 use crate::wires::Http;
 
 /// What a turn is made of.
@@ -70,7 +70,7 @@ pub(crate) struct Failure {
 }
 
 /// The machine has stood still if a task that is due every few milliseconds is so late.
-const STALL: Duration = Duration::from_millis(250);
+const STALL: Duration = Duration::from_millis(150);
 const BEAT: Duration = Duration::from_millis(20);
 
 /// After the load has stopped, until everything has been answered.
@@ -109,7 +109,7 @@ pub(crate) fn run(settings: &TurnSettings) -> Result<TurnReport, Box<Failure>> {
     let mut scene = Scene::start(*store, &program);
     let laws = Arc::new((settings.laws)(*store));
     let book = Arc::new(Book::new(store.instances(), laws.len()));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let stage = stage(settings, &scene, &book, &runtime);
     let clients = clients(settings, &stage, &laws, &runtime);
     if *store != StoreKind::Memory {
@@ -161,7 +161,7 @@ pub(crate) fn run(settings: &TurnSettings) -> Result<TurnReport, Box<Failure>> {
             stage.sums.lock().unwrap()[instance] = sums;
         }
     });
-    let last = || Some((book.now(), look(&stage, &mut checker))).filter(|(_, found)| !found.is_empty());
+    let last = || Some((book.now(), look(&stage, &mut checker, 0))).filter(|(_, found)| !found.is_empty());
     let failure = failure.or_else(last);
     drop(nodes);
     runtime.shutdown_timeout(SETTLE);
@@ -371,7 +371,7 @@ fn watch(stage: &Stage, checker: &mut Checker, length: Duration) -> Option<Vec<V
         while let Some(left) = next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             thread::park_timeout(left);
         }
-        let violations = look(stage, checker);
+        let violations = look(stage, checker, LATER);
         if !violations.is_empty() {
             return Some(violations);
         }
@@ -379,8 +379,11 @@ fn watch(stage: &Stage, checker: &mut Checker, length: Duration) -> Option<Vec<V
     None
 }
 
-/// One look.
-fn look(stage: &Stage, checker: &mut Checker) -> Vec<Violation> {
+/// Requests are judged so much later: by then it is known whether the machine stood still.
+const LATER: Nanos = SECOND;
+
+/// One look, at requests that were over so long ago.
+fn look(stage: &Stage, checker: &mut Checker, later: Nanos) -> Vec<Violation> {
     let mut readings: Vec<Reading> = Vec::new();
     for (number, instance) in stage.instances.iter().enumerate() {
         // One that is being killed or started is looked at the next time.
@@ -392,7 +395,8 @@ fn look(stage: &Stage, checker: &mut Checker) -> Vec<Violation> {
     let (timeline, admitted, asked, holds, samples, last_decided) = {
         let mut pages = stage.book.pages();
         pages.prune(now);
-        let samples = std::mem::take(&mut pages.samples);
+        let is_due = |sample: &mut Sample| sample.answered + later <= now;
+        let samples: Vec<Sample> = pages.samples.extract_if(.., is_due).collect();
         // Copied, so that clients do not wait for the checker.
         let Pages { timeline, admitted, asked, holds, last_decided, .. } = &*pages;
         (timeline.clone(), admitted.clone(), asked.clone(), holds.clone(), samples, last_decided.clone())

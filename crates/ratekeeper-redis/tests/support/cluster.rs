@@ -143,14 +143,22 @@ impl Cluster {
         take_over(&self.nodes[replica]);
     }
 
-    /// Waits until a node says that every slot is served, and that it follows a primary or is one.
-    pub(crate) fn wait_until_whole(&self, asked: usize) {
-        wait::until("all slots are served", || {
-            let mut connection = self.nodes[asked].connection();
-            let info: String = query(&mut connection, &["CLUSTER", "INFO"]);
-            let role: String = query(&mut connection, &["INFO", "replication"]);
-            let is_whole = info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384");
-            is_whole && (role.contains("role:master") || role.contains("master_link_status:up"))
+    /// Waits until these nodes say that every slot is served, agree on the primaries, and each is one of them or has the
+    /// data of one.
+    pub(crate) fn wait_until_agreed(&self, asked: &[usize]) {
+        wait::until("all slots are served, and all agree by whom", || {
+            let primaries = self.primaries(asked[0]);
+            asked.iter().all(|node| {
+                let mut connection = self.nodes[*node].connection();
+                let info: String = query(&mut connection, &["CLUSTER", "INFO"]);
+                let role: String = query(&mut connection, &["INFO", "replication"]);
+                let is_whole = info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384");
+                let is_primary = primaries.contains(node);
+                let follows = role.contains("role:slave") && role.contains("master_link_status:up");
+                is_whole
+                    && self.primaries(*node) == primaries
+                    && if is_primary { role.contains("role:master") } else { follows }
+            })
         });
     }
 

@@ -62,21 +62,21 @@ impl Trio {
         });
     }
 
-    /// Whether the sentinels take the master for dead, or have taken another: asked as long as they may need to say so.
-    pub(crate) fn is_promoted_soon(&self) -> bool {
+    /// Whether a sentinel has taken the replica for the master.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.sentinels.iter().any(|sentinel| sentinel.master_port() == Some(self.replica.port()))
+    }
+
+    /// The same, asked for as long as they may need for it.
+    pub(crate) fn is_replaced_soon(&self) -> bool {
         let deadline = Instant::now() + 3 * SILENCE;
-        let is_another = || {
-            let port = self.replica.port();
-            let agreed = self.sentinels.iter().filter(|sentinel| sentinel.master_port() == Some(port));
-            agreed.count() >= 1
-        };
-        while Instant::now() < deadline {
-            if is_another() {
-                return true;
+        while !self.is_replaced() {
+            if Instant::now() >= deadline {
+                return false;
             }
             std::thread::park_timeout(SILENCE / 20);
         }
-        false
+        true
     }
 
     /// Makes the old master the replica of the new one, and waits until the sentinels know it for that: then there may be
