@@ -66,6 +66,8 @@ mod exchange;
 mod findings;
 mod forget;
 mod front;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod held_key;
 mod hold_cache;
 mod holding;

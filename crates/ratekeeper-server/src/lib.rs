@@ -49,7 +49,7 @@ mod console;
 mod engine;
 mod error;
 mod files;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod guesses;
 mod net;

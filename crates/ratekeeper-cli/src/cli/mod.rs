@@ -28,4 +28,6 @@ mod shown;
 mod simulate;
 mod top;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use check::check_config;
 pub use run::run;

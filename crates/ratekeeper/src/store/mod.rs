@@ -20,5 +20,8 @@ pub use denials::{DenialCache, DenialStatistics};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
 pub use leased::{LeaseStatistics, Leased};
+#[cfg(any(test, feature = "testkit"))]
+#[doc(hidden)]
+pub use memory::exercise_snapshot;
 pub use memory::{Hashing, ListedHold, MemoryStore, MemoryStoreBuilder, SnapshotError, StoreStatistics};
 pub use on_full::OnFull;

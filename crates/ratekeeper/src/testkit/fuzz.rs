@@ -1,12 +1,36 @@
 //! What must hold of any bytes whatsoever: called by the fuzz targets, by the test that replays their corpora, and
 //! by property tests. Each panics when it does not hold.
 
+use std::fs;
+use std::path::PathBuf;
+
 use crate::state::binary::Decoded;
 use crate::state::{NamedStates, ascii, binary};
 use crate::{Plan, Quota};
 
 /// No error is longer than this, whatever it quotes.
 const MAX_ERROR_LEN: usize = 1024;
+
+/// The fewest seeds of a target: with less, somebody has forgotten to commit them.
+const FEWEST_SEEDS: usize = 5;
+
+/// Has every seed of a target checked, without a fuzzer. Which one it was is printed, and shown when it fails.
+///
+/// # Panics
+///
+/// The check does, or there are no seeds: they are in the repository, and not in a package.
+pub fn replay(target: &str, check: impl Fn(&[u8])) {
+    let corpus: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus", target].iter().collect();
+    let Ok(seeds) = fs::read_dir(&corpus) else { panic!("{} cannot be read", corpus.display()) };
+    let mut paths: Vec<PathBuf> = seeds.filter_map(|seed| Some(seed.ok()?.path())).collect();
+    paths.sort();
+    assert!(paths.len() >= FEWEST_SEEDS, "{} has {} seeds", corpus.display(), paths.len());
+    for path in paths {
+        eprintln!("{}", path.display());
+        let Ok(bytes) = fs::read(&path) else { panic!("{} cannot be read", path.display()) };
+        check(&bytes);
+    }
+}
 
 /// Checks bytes as a record in compact ASCII: what decodes is the same after another round, and is then written the same. States
 /// by name are written as they were read, each as it is.

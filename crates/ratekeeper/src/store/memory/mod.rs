@@ -68,6 +68,8 @@ mod slot;
 mod snapshot;
 mod snapshot_bytes;
 mod snapshot_error;
+#[cfg(any(test, feature = "testkit"))]
+mod snapshot_exercise;
 mod snapshot_holds;
 mod snapshot_writer;
 mod statistics;
@@ -79,6 +81,8 @@ mod tag;
 pub use builder::MemoryStoreBuilder;
 pub use listed_hold::ListedHold;
 pub use snapshot_error::SnapshotError;
+#[cfg(any(test, feature = "testkit"))]
+pub use snapshot_exercise::exercise_snapshot;
 pub use statistics::StoreStatistics;
 pub use store::MemoryStore;
 pub use tag::Hashing;
