@@ -5,6 +5,7 @@
 //! - `setup`: what the steps need from the machine, found or installed
 //! - `bench_server`: the server against its yardsticks, as one table
 //! - `faults`: the whole fault matrix of the Redis store
+//! - `fuzz`: the targets in `fuzz/`, and a table of what they reached
 //! - `screenshots`: the pictures in `docs/`
 //! - `examples`, `loom`: the two steps that are more than one command
 //! - `tidy`: what no compiler checks: who may know whom, versions, banned words, links
@@ -13,6 +14,7 @@
 mod bench_server;
 mod examples;
 mod faults;
+mod fuzz;
 mod loom;
 mod run;
 mod screenshots;
@@ -34,6 +36,8 @@ Usage: cargo xtask <command>
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
+  fuzz [--minutes M] [TARGET…]
+          Run the targets in fuzz/, each for so many minutes of the processor, and print what they reached
   codegen Write the Rust side of proto/, which is committed
   screenshots
           Take the pictures in docs/ of a console with 15 minutes of traffic
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
+        ["fuzz", options @ ..] => Workspace::load().and_then(|workspace| fuzz::run(&workspace, options)),
         ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),
         ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),

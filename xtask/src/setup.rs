@@ -6,6 +6,7 @@
 //! come from PyPI too, a Prometheus and a Chromium from Debian; tests do without them where that is not possible.
 
 mod apt;
+mod cargo_fuzz;
 mod chromium;
 mod envoy;
 mod kit;
@@ -102,6 +103,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
         Err(error) => eprintln!("not found, tests do without: Chromium ({error:#})"),
     }
     Ok(environment)
+}
+
+/// Finds or installs what builds the targets in `fuzz/`.
+pub(crate) fn cargo_fuzz(workspace: &Workspace) -> Result<PathBuf> {
+    cargo_fuzz::find_or_install(&workspace.target_dir.join("tools"))
 }
 
 /// A server that speaks the Redis protocol, and its tools.

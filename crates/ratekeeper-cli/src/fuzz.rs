@@ -4,7 +4,8 @@ use std::path::Path;
 
 use ratekeeper_server::config::{Config, ConfigError};
 
-use crate::cli::check_config;
+use crate::cli::{check_config, exercise_answer};
+use crate::load::exercise_replies;
 use crate::simulate::exercise_trace;
 
 /// The longest message about a file.
@@ -62,14 +63,33 @@ pub fn trace(bytes: &[u8]) {
     exercise_trace(bytes);
 }
 
+/// Reads any bytes as what a server answers to the tools: over HTTP, and to `bench` over each of its protocols.
+///
+/// # Panics
+///
+/// What is whole is not when it is cut off, or more than it is read with it.
+pub fn server_answer(bytes: &[u8]) {
+    exercise_answer(bytes);
+    exercise_replies(bytes);
+}
+
+/// The seeds of the fuzzer, replayed without one.
 #[cfg(test)]
 mod tests {
     use ratekeeper::testkit::fuzz::replay;
 
-    /// The seeds of the fuzzer, replayed without one.
     #[test]
-    fn what_was_found_before_stays_found() {
+    fn config() {
         replay("config", super::config);
+    }
+
+    #[test]
+    fn trace() {
         replay("trace", super::trace);
+    }
+
+    #[test]
+    fn server_answer() {
+        replay("server_answer", super::server_answer);
     }
 }

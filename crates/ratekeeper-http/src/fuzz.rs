@@ -154,14 +154,18 @@ fn check_key(key: Result<crate::key::KeyBuf, crate::key::ExtractError>) {
     }
 }
 
+/// The seeds of the fuzzer, replayed without one.
 #[cfg(test)]
 mod tests {
     use ratekeeper::testkit::fuzz::replay;
 
-    /// The seeds of the fuzzer, replayed without one.
     #[test]
-    fn what_was_found_before_stays_found() {
+    fn response_fields() {
         replay("response_fields", super::response_fields);
+    }
+
+    #[test]
+    fn request_keys() {
         replay("request_keys", super::request_keys);
     }
 }

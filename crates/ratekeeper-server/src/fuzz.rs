@@ -84,26 +84,53 @@ pub fn xds(bytes: &[u8]) {
     xds::exercise(bytes);
 }
 
+/// The seeds of the fuzzer, replayed without one.
 #[cfg(test)]
 mod tests {
     use ratekeeper::testkit::fuzz::replay;
 
-    /// The seeds of the fuzzer, replayed without one.
     #[test]
-    fn what_was_found_before_stays_found() {
-        let targets: [(&str, fn(&[u8])); 9] = [
-            ("http2", super::http2),
-            ("hpack", super::hpack),
-            ("grpc", super::grpc),
-            ("resp", super::resp),
-            ("msgpack", super::msgpack),
-            ("http", super::http),
-            ("http_body", super::http_body),
-            ("request_fields", super::request_fields),
-            ("xds", super::xds),
-        ];
-        for (target, check) in targets {
-            replay(target, check);
-        }
+    fn http2() {
+        replay("http2", super::http2);
+    }
+
+    #[test]
+    fn hpack() {
+        replay("hpack", super::hpack);
+    }
+
+    #[test]
+    fn grpc() {
+        replay("grpc", super::grpc);
+    }
+
+    #[test]
+    fn resp() {
+        replay("resp", super::resp);
+    }
+
+    #[test]
+    fn msgpack() {
+        replay("msgpack", super::msgpack);
+    }
+
+    #[test]
+    fn http() {
+        replay("http", super::http);
+    }
+
+    #[test]
+    fn http_body() {
+        replay("http_body", super::http_body);
+    }
+
+    #[test]
+    fn request_fields() {
+        replay("request_fields", super::request_fields);
+    }
+
+    #[test]
+    fn xds() {
+        replay("xds", super::xds);
     }
 }
