@@ -75,7 +75,10 @@ pub(crate) fn exercise(bytes: &[u8]) {
     let cut = answers(*flags, pieces.map(Bytes::copy_from_slice).collect());
     let whole = answers(*flags, vec![Bytes::copy_from_slice(stream)]);
     let statuses = |answers: &[Answered]| answers.iter().map(|answer| answer.status).collect::<Vec<u16>>();
-    assert_eq!(statuses(&cut), statuses(&whole), "answers do not depend on how bytes come");
+    // Where a request is answered before its body has come, the connection ends: what was sent behind it is not answered.
+    let shared = cut.len().min(whole.len());
+    let (cut, whole) = (&cut[..shared], &whole[..shared]);
+    assert_eq!(statuses(cut), statuses(whole), "answers do not depend on how bytes come");
     let is_steady = |path: &&[u8]| !stream.windows(path.len()).any(|bytes| bytes == *path);
     if UNSTEADY.iter().all(is_steady) {
         assert!(cut == whole, "answers do not depend on how bytes come: {cut:?}, {whole:?}");
@@ -241,7 +244,7 @@ mod tests {
     fn every_route_takes_its_body() {
         for (route, body, status) in [
             (0, r#"{"key":"k","max_burst":3,"count_per_period":1,"period":60}"#, 200),
-            (5, r#"{"key":"k","plan":"held","costs":{"tokens":1}}"#, 200),
+            (5, r#"{"key":"k","plan":"held","costs":{"tokens":1}}"#, 201),
             (12, r#"{"key":"k","costs":{"tokens":1}}"#, 200),
             (13, r#"{"key":"k","lease_ms":1000}"#, 200),
         ] {
