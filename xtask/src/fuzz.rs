@@ -74,10 +74,13 @@ impl FuzzOptions {
             match *option {
                 "--minutes" => {
                     let given = rest.next().context("--minutes: how many?")?;
-                    minutes =
-                        given.parse().ok().filter(|minutes| *minutes > 0.0 && *minutes < 1e6).with_context(
-                            || format!("--minutes {given}: not a number of minutes, such as 10 or 0.5"),
-                        )?;
+                    minutes = given
+                        .parse::<f64>()
+                        .ok()
+                        .filter(|minutes| *minutes > 0.0 && *minutes < 1e6)
+                        .with_context(|| {
+                            format!("--minutes {given}: not a number of minutes, such as 10 or 0.5")
+                        })?;
                 }
                 target if all.iter().any(|known| known == target) => targets.push(target.to_owned()),
                 other => bail!("{other}: no target of that name; there are {}", all.join(", ")),
