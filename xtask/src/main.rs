@@ -6,6 +6,7 @@
 //! - `bench_server`: the server against its yardsticks, as one table
 //! - `faults`: the whole fault matrix of the Redis store; `soak`: everything at once, for long
 //! - `packages`: what a registry would get; `dist`: what machines get; `supply`: what is in it that is not ours
+//! - `fuzz`: the targets in `fuzz/`, and a table of what they reached
 //! - `screenshots`: the pictures in `docs/`
 //! - `examples`, `loom`: the two steps that are more than one command
 //! - `tidy`: what no compiler checks: who may know whom, versions, banned words, links
@@ -15,6 +16,7 @@ mod bench_server;
 mod dist;
 mod examples;
 mod faults;
+mod fuzz;
 mod loom;
 mod packages;
 mod run;
@@ -47,6 +49,8 @@ Commands:
   advisories
           Check licences, sources, versions and known vulnerabilities of all crates by cargo-deny, which is built first
   supply  Print the crates in the server, their licences, and how often each is unsafe
+  fuzz [--minutes M] [TARGET…]
+          Run the targets in fuzz/, each for so many minutes of the processor, and print what they reached
   codegen Write the Rust side of proto/, which is committed
   screenshots
           Take the pictures in docs/ of a console with 15 minutes of traffic
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         ["supply"] => Workspace::load().and_then(|workspace| supply::print(&workspace)),
         ["packages"] => Workspace::load().and_then(|workspace| packages::run(&workspace)),
         ["dist"] => Workspace::load().and_then(|workspace| dist::run(&workspace)),
+        ["fuzz", options @ ..] => Workspace::load().and_then(|workspace| fuzz::run(&workspace, options)),
         ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
         ["soak", options @ ..] => Workspace::load().and_then(|workspace| soak::run(&workspace, options)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),

@@ -7,6 +7,7 @@
 //! what cannot be had.
 
 mod apt;
+mod cargo_fuzz;
 mod chromium;
 mod envoy;
 mod faketime;
@@ -142,6 +143,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
         Err(error) => eprintln!("not found, tests do without: faketime ({error:#})"),
     }
     Ok(environment)
+}
+
+/// Finds or installs what builds the targets in `fuzz/`.
+pub(crate) fn cargo_fuzz(workspace: &Workspace) -> Result<PathBuf> {
+    cargo_fuzz::find_or_install(&workspace.target_dir.join("tools"))
 }
 
 /// A server that speaks the Redis protocol, and its tools.

@@ -34,6 +34,8 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod headers;
 pub mod inspect;
 pub mod load;

@@ -59,6 +59,8 @@ mod connection;
 mod decision;
 mod error;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod hold_id;
 mod pool;
 mod quota;

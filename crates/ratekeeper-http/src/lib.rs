@@ -72,6 +72,8 @@
 mod axum;
 pub mod client;
 mod close_signal;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod gate;
 pub mod headers;
 mod instant;

@@ -490,7 +490,7 @@ impl<'a> CounterCharge<'a> {
 }
 
 /// Returns what a counter has come to, and whether anything was counted.
-fn counted(value: &Value) -> Result<(i64, bool), StoreError> {
+pub(crate) fn counted(value: &Value) -> Result<(i64, bool), StoreError> {
     let count = |value: &Value| match value {
         Value::Int(count) => Some(*count),
         Value::BulkString(text) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),

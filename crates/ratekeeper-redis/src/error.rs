@@ -290,7 +290,8 @@ impl From<redis::RedisError> for RedisError {
             }
             _ => (RedisErrorKind::Other, "see the server's log"),
         });
-        RedisError { kind, message: format!("{text}; {remedy}"), source: Some(source), is_lost: false }
+        let message = format!("{}; {remedy}", one_line(&text));
+        RedisError { kind, message, source: Some(source), is_lost: false }
     }
 }
 
@@ -316,6 +317,20 @@ impl From<RedisError> for StoreError {
         };
         StoreError::new(kind, error.to_string()).because(error.kind.as_str()).caused_by(error)
     }
+}
+
+/// The most of a server's own words that is repeated, in characters.
+const MOST_TOLD: usize = 300;
+
+/// Returns what a server has said as one line, and not all of it if it is long.
+fn one_line(text: &str) -> String {
+    let letters = text.chars().take(MOST_TOLD);
+    let mut line: String =
+        letters.map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect();
+    if text.chars().nth(MOST_TOLD).is_some() {
+        line.push('…');
+    }
+    line
 }
 
 /// A state that cannot be what the rules say it is.
@@ -344,6 +359,17 @@ mod tests {
     fn reply(line: &str) -> RedisError {
         let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
         RedisError::from(value.extract_error().unwrap_err())
+    }
+
+    #[test]
+    fn what_a_server_says_is_one_short_line() {
+        let said = |text: String| {
+            let source = redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap().extract_error();
+            RedisError::from(source.unwrap_err()).to_string()
+        };
+        let broken = said("READONLY two\nlines".to_owned());
+        assert!(broken.contains("two\u{fffd}lines; the server is a replica"), "{broken}");
+        assert!(said(format!("ERR {}", "x".repeat(5_000))).len() < 400);
     }
 
     #[test]

@@ -114,7 +114,7 @@ async fn delete(link: &Link, holder: &KeyHolder, name: &[u8]) -> Result<bool, Re
 }
 
 /// Reads the reply to `SCAN`: where to go on, and names. Some come twice.
-fn page(reply: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>), RedisError> {
+pub(crate) fn page(reply: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>), RedisError> {
     let unparsed = || RedisError::unparsed("SCAN", "a cursor and an array of names");
     let Value::Array(parts) = reply else { return Err(unparsed()) };
     let Ok([Value::BulkString(cursor), Value::Array(names)]) = <[Value; 2]>::try_from(parts) else {

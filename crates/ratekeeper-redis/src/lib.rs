@@ -65,6 +65,8 @@ mod error;
 mod exchange;
 mod findings;
 mod forget;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod held_key;
 mod hold_cache;
 mod holding;

@@ -25,6 +25,7 @@
 //! ```text
 //! secret       tokens, and the files that hold them       watcher    files that are looked at again
 //! error        why a server cannot start                  files      files that it writes
+//! one_line     messages that quote what somebody has sent
 //! request      what a client asks, whichever wire carried it
 //! settings     what a server is started with
 //! net          connections below every protocol: event loops, sockets, TLS, timeouts, stopping
@@ -49,12 +50,13 @@ mod console;
 mod engine;
 mod error;
 mod files;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod guesses;
 mod net;
 #[cfg(not(feature = "otel"))]
 mod no_otel;
+mod one_line;
 #[cfg(feature = "otel")]
 mod otel;
 mod record;

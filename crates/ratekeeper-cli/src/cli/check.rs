@@ -66,6 +66,19 @@ pub(super) fn run(flags: &CheckFlags) -> Result<ExitCode> {
     Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NO) })
 }
 
+/// Checks what `serve` says of a file in which nothing is wrong by itself: for tests and for fuzzing.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_config(config: &Config, check: impl Fn(&ConfigError)) {
+    let Err(error) = serve::check(&ServeFlags::of_rls(&[]), config) else { return };
+    match error.downcast_ref::<ConfigError>() {
+        Some(mistake) => check(mistake),
+        None => {
+            let said = error.to_string();
+            assert!(!said.is_empty() && said.len() <= 1024 && !said.contains(char::is_control), "{said:?}");
+        }
+    }
+}
+
 /// Returns how limits for Envoy are to be read; none if there are none.
 fn rls_settings(flags: &CheckFlags, file: Option<&FileCheck>) -> Option<RlsSettings> {
     let said = file.and_then(|file| file.rls.clone());

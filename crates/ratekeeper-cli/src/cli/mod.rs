@@ -28,4 +28,8 @@ mod shown;
 mod simulate;
 mod top;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use check::check_config;
+#[cfg(any(test, fuzzing))]
+pub(crate) use reach::exercise_answer;
 pub use run::run;

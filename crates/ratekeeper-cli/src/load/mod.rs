@@ -30,4 +30,6 @@ pub use rls_request::{RlsTemplate, RlsTemplateError};
 pub use run::measure;
 pub use schedule::{LoadPace, LoadRun};
 pub use target::{LoadTarget, LoadTargetError, Protocol};
+#[cfg(any(test, fuzzing))]
+pub(crate) use wire::exercise_replies;
 pub use work::{Work, WorkError};

@@ -12,6 +12,8 @@
 
 pub mod chart;
 mod decision_line;
+#[cfg(any(test, fuzzing))]
+mod exercise;
 mod keys;
 mod lines;
 mod numbers;
@@ -30,6 +32,8 @@ mod timeline;
 pub mod trace;
 
 pub use decision_line::write_decision;
+#[cfg(any(test, fuzzing))]
+pub(crate) use exercise::exercise_trace;
 pub use keys::TraceKeys;
 pub use overview::{RecordedAnswers, SkippedLines, TraceOverview};
 pub use policy::{PolicyError, SimulatedPolicy};

@@ -1,7 +1,7 @@
 //! A trace, line by line, against all policies at once.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Read};
 
 use ratekeeper::port::AmountError;
 use ratekeeper::{Decision, Timestamp};
@@ -42,12 +42,22 @@ impl Replay {
         &mut self,
         source: &TraceSource,
         policies: &mut [SimulatedPolicy],
-        mut each: impl FnMut(&TraceEntry<'_>, &SimulatedPolicy, &Decision) -> io::Result<()>,
+        each: impl FnMut(&TraceEntry<'_>, &SimulatedPolicy, &Decision) -> io::Result<()>,
     ) -> Result<TraceOverview, ReplayError> {
         let fail = |failure| ReplayError { trace: source.name(), failure };
         let opened = source.open().map_err(|error| fail(ReplayFailure::Unreadable(error)))?;
-        let mut progress = ReplayProgress::new(opened.len());
-        let mut lines = LineReader::new(opened);
+        let progress = ReplayProgress::new(opened.len());
+        self.run_lines(LineReader::new(opened), progress, policies, each).map_err(fail)
+    }
+
+    /// Decides every line of an opened trace.
+    pub(super) fn run_lines(
+        &mut self,
+        mut lines: LineReader<impl Read>,
+        mut progress: ReplayProgress,
+        policies: &mut [SimulatedPolicy],
+        mut each: impl FnMut(&TraceEntry<'_>, &SimulatedPolicy, &Decision) -> io::Result<()>,
+    ) -> Result<TraceOverview, ReplayFailure> {
         let mut overview = TraceOverview::default();
         let mut number = 0;
         loop {
@@ -55,7 +65,7 @@ impl Replay {
             let line = match lines.next() {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
-                Err(error) => return Err(fail(ReplayFailure::Unreadable(error))),
+                Err(error) => return Err(ReplayFailure::Unreadable(error)),
             };
             number += 1;
             let parsed = match line {
@@ -67,42 +77,39 @@ impl Replay {
                 Ok(entry) => entry,
                 Err((error, text)) => {
                     let bad = self.note_bad(&mut overview, number, error, text);
-                    bad.map_err(fail)?;
+                    bad?;
                     continue;
                 }
             };
             let noted = overview.note_time(entry.at, number, self.strict, self.now);
-            noted.map_err(|line| fail(ReplayFailure::OutOfOrder { line }))?;
+            noted.map_err(|line| ReplayFailure::OutOfOrder { line })?;
             overview.note_record(&entry);
             // What a server has accepted is not misspelt.
             if self.checks_units && !entry.units.is_empty() && entry.was_allowed.is_none() {
                 check_units(&entry, policies)
-                    .map_err(|error| fail(ReplayFailure::Amounts { line: number, error }))?;
+                    .map_err(|error| ReplayFailure::Amounts { line: number, error })?;
             }
             overview.requests += 1;
             overview.peak.count(entry.at);
             let key = overview
                 .keys
                 .ask(entry.key, entry.cost)
-                .map_err(|_| fail(ReplayFailure::TooManyKeys { line: number }))?;
+                .map_err(|_| ReplayFailure::TooManyKeys { line: number })?;
             for policy in policies.iter_mut().filter(|policy| policy.concerns(&entry)) {
                 let decision = match policy.decide(key, &entry) {
                     Ok(decision) => decision,
                     // What a server has accepted is not wrong: it was asked for something that this policy does not count.
                     Err(_) if entry.was_allowed.is_some() => continue,
-                    Err(error) => return Err(fail(ReplayFailure::Amounts { line: number, error })),
+                    Err(error) => return Err(ReplayFailure::Amounts { line: number, error }),
                 };
-                each(&entry, policy, &decision).map_err(|error| fail(ReplayFailure::Output(error)))?;
+                each(&entry, policy, &decision).map_err(ReplayFailure::Output)?;
             }
         }
         match (overview.requests, overview.skipped) {
-            (0, None) => Err(fail(ReplayFailure::Empty)),
-            (0, Some(SkippedLines { first, error, .. })) => Err(fail(ReplayFailure::Foreign {
-                line: first,
-                error,
-                format: self.parser.format(),
-                guess: None,
-            })),
+            (0, None) => Err(ReplayFailure::Empty),
+            (0, Some(SkippedLines { first, error, .. })) => {
+                Err(ReplayFailure::Foreign { line: first, error, format: self.parser.format(), guess: None })
+            }
             _ => Ok(overview),
         }
     }

@@ -82,6 +82,17 @@ pub(super) fn learn(status: StatusCode, limits: &ServerLimits) -> Lesson {
     Lesson { pause, budget, units }
 }
 
+/// Checks what follows from a response, whatever it says: for tests and for fuzzing.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_lesson(status: StatusCode, limits: &ServerLimits) {
+    let lesson = learn(status, limits);
+    assert_eq!(lesson.pause.is_some(), is_refusal(status), "who was refused pauses, and nobody else");
+    assert!(lesson.units.len() <= limits.limits.len());
+    let is_twice =
+        |unit: &UnitLesson| lesson.units.iter().filter(|other| other.unit == unit.unit).count() > 1;
+    assert!(!lesson.units.iter().any(is_twice), "{:?}", lesson.units);
+}
+
 /// Returns true of a limit that is hit before another; of two that are hit together, the one that lasts longer.
 fn is_scarcer(new: (u64, Duration), known: (u64, Duration)) -> bool {
     new.0 < known.0 || new.0 == known.0 && new.1 > known.1

@@ -26,6 +26,8 @@ mod statistics;
 
 pub use error::{PaceError, Rejected};
 pub use layer::{AnsweredBy, PaceLayer, PaceService};
+#[cfg(any(test, fuzzing))]
+pub(crate) use learn::check_lesson;
 pub use limit::PaceLimit;
 pub use pace::Pace;
 pub use statistics::{HostStatistics, PaceStatistics};

@@ -76,7 +76,8 @@ impl ScriptReply {
                 let (Some(Value::Int(group)), Some(found)) = (items.next(), items.next()) else {
                     return Err(expected("the number of a key and what is under it"));
                 };
-                let group = usize::try_from(group - 1).ok().filter(|group| *group < groups.len());
+                let group = group.checked_sub(1).and_then(|group| usize::try_from(group).ok());
+                let group = group.filter(|group| *group < groups.len());
                 Ok(ScriptReply::Unread {
                     group: group.ok_or_else(|| expected("the number of one of the keys"))?,
                     found,

@@ -10,7 +10,7 @@
 //! slot_map   which node has which slot             silence      for how long a connection has not answered
 //! address    what a URL says                       deadline     until when an answer is waited for
 //! slot       which slot a key lies in              per_runtime  what each runtime has for itself
-//! options    how long to wait for what
+//! options    how long to wait for what             exercise     any replies, for fuzzing
 //! ```
 //!
 //! Opening a link does nothing yet: the first command connects. Concurrent callers on one runtime share one connection
@@ -24,6 +24,8 @@ mod breakers;
 mod cluster;
 mod connect;
 mod deadline;
+#[cfg(any(test, fuzzing))]
+mod exercise;
 mod holder;
 mod node;
 mod options;
@@ -44,6 +46,8 @@ mod topology;
 pub(crate) use address::RedisAddress;
 pub(crate) use breakers::BreakerFactory;
 pub(crate) use deadline::Deadline;
+#[cfg(any(test, fuzzing))]
+pub(crate) use exercise::{exercise_address, exercise_topology};
 pub(crate) use holder::KeyHolder;
 pub(crate) use options::LinkOptions;
 pub(crate) use route::Link;

@@ -39,8 +39,8 @@ pub(super) struct Survey {
 }
 
 /// The cluster as one of its nodes sees it.
-struct ClusterView {
-    ranges: Vec<SlotRange>,
+pub(super) struct ClusterView {
+    pub(super) ranges: Vec<SlotRange>,
     slots: usize,
     /// True if the node reaches most of the others, and sees all slots served that must be.
     is_well: bool,
@@ -49,6 +49,15 @@ struct ClusterView {
 }
 
 impl ClusterView {
+    /// Reads the replies to `CLUSTER SLOTS` and `CLUSTER INFO` of the node at `asked`. A user that may not ask for the second
+    /// has to believe that the cluster is well.
+    pub(super) fn read(slots: Value, info: Option<&Value>, asked: &str) -> Result<Self, RedisError> {
+        let ranges = topology::read(slots, asked)?;
+        let slots = ranges.iter().map(|range| range.last - range.first + 1).sum();
+        let (is_well, epoch) = info.map_or((true, 0), state);
+        Ok(ClusterView { ranges, slots, is_well, epoch })
+    }
+
     fn is_whole(&self) -> bool {
         self.is_well && self.slots == SLOTS
     }
@@ -117,11 +126,8 @@ async fn inquire(node: &Arc<Node>, host: &str) -> Result<ClusterView, RedisError
     questions.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
     let mut replies = node.send_all(&questions, 2).await?.into_iter();
     let missing = || Err(RedisError::unparsed("CLUSTER SLOTS", "an array of ranges"));
-    let ranges = topology::read(replies.next().unwrap_or_else(missing)?, host)?;
-    let slots = ranges.iter().map(|range| range.last - range.first + 1).sum();
-    // A user that may not ask for it has to believe that the cluster is well.
-    let state = replies.next().and_then(Result::ok).as_ref().map_or((true, 0), state);
-    Ok(ClusterView { ranges, slots, is_well: state.0, epoch: state.1 })
+    let slots = replies.next().unwrap_or_else(missing)?;
+    ClusterView::read(slots, replies.next().and_then(Result::ok).as_ref(), host)
 }
 
 /// Returns whether the cluster is well, and its epoch, by the reply to `CLUSTER INFO`.

@@ -2,6 +2,7 @@
 
 use redis::Value;
 
+use super::slot::SLOTS;
 use crate::error::RedisError;
 
 /// A range of slots, and the node that has them.
@@ -34,7 +35,9 @@ fn read_range(range: &Value, asked: &str) -> Option<SlotRange> {
     };
     let host = if host.is_empty() || host == "?" { asked.to_owned() } else { host };
     let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
-    (first <= last).then_some(SlotRange { first, last, host, port: u16::try_from(*port).ok()? })
+    // No cluster has more slots, and what is counted of them fits.
+    let is_range = first <= last && last < SLOTS;
+    is_range.then_some(SlotRange { first, last, host, port: u16::try_from(*port).ok()? })
 }
 
 fn unreadable() -> RedisError {
@@ -70,6 +73,7 @@ mod tests {
             Value::Array(vec![Value::Int(1)]),
             Value::Array(vec![range(-1, 5, host(), 7000)]),
             Value::Array(vec![range(6, 5, host(), 7000)]),
+            Value::Array(vec![range(0, 16_384, host(), 7000)]),
             Value::Array(vec![range(0, 5, host(), 70_000)]),
             Value::Array(vec![range(0, 5, Value::Int(4), 7000)]),
         ];

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::secret_text::{may_hold_password, without_passwords};
+use crate::one_line::{MOST_TOLD, one_line};
 
 /// Returns the number of the line that a position of the text lies in, from 1.
 pub(super) fn line_at(text: &str, at: usize) -> usize {
@@ -33,7 +34,7 @@ impl std::error::Error for ConfigError {}
 impl ConfigError {
     /// Returns an error whose message is free of whatever may be a password: a URL may stand in any setting, by mistake.
     pub(crate) fn new(path: &Path, line: Option<usize>, message: &str) -> Self {
-        ConfigError { path: path.to_owned(), line, message: without_passwords(message) }
+        ConfigError { path: path.to_owned(), line, message: one_line(without_passwords(message), MOST_TOLD) }
     }
 
     /// Returns the number of the line, if the mistake is in one.

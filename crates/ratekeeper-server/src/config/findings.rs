@@ -36,7 +36,11 @@ impl Config {
     ///
     /// The file cannot be read at all.
     pub fn examine(path: &Path) -> Result<Findings, ConfigError> {
-        let text = Self::read_text(path)?;
+        Ok(Self::examine_text(path, Self::read_text(path)?))
+    }
+
+    /// Understands what a file contains, and goes on after mistakes. The path is only named in messages.
+    pub fn examine_text(path: &Path, text: String) -> Findings {
         let (table, syntax) = DeTable::parse_recoverable(&text);
         let tell = |error: &toml::de::Error| ConfigError::of_toml(path, &text, error);
         let mut errors: Vec<ConfigError> = syntax.iter().map(tell).collect();
@@ -70,7 +74,7 @@ impl Config {
         }
         errors.sort_by_key(|error| error.line());
         errors.truncate(MOST);
-        Ok(Findings { config, plans, errors })
+        Findings { config, plans, errors }
     }
 }
 
@@ -108,12 +112,8 @@ fn is_within_table(value: &Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
 mod tests {
     use super::*;
 
-    fn examine(name: &str, text: &str) -> Findings {
-        let path = std::env::temp_dir().join(format!("ratekeeper-{}-{name}.toml", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        let findings = Config::examine(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        findings
+    fn examine(text: &str) -> Findings {
+        Config::examine_text(Path::new("a.toml"), text.to_owned())
     }
 
     #[test]
@@ -159,7 +159,7 @@ limits = [\"1000/s\"]
 lease = \"5s\"
 limits = [\"1000/s\"]
 ";
-        let findings = examine("mistakes", text);
+        let findings = examine(text);
         let lines: Vec<_> = findings.errors.iter().map(|error| error.line().unwrap()).collect();
         let expected = [2, 3, 4, 7, 8, 10, 10, 11, 12, 13, 18, 20, 21, 23, 26, 27, 29, 30, 32, 33, 35, 38];
         assert_eq!(lines, expected, "{:#?}", findings.errors);
@@ -169,7 +169,7 @@ limits = [\"1000/s\"]
 
     #[test]
     fn mistakes_of_syntax_end_it() {
-        let findings = examine("syntax", "[server\nloops = 1\n");
+        let findings = examine("[server\nloops = 1\n");
         assert!(!findings.errors.is_empty() && findings.plans.is_empty());
         assert_eq!(findings.errors[0].line(), Some(1));
     }

@@ -91,14 +91,24 @@ impl Engine {
     /// Returns an engine over a store in this process.
     pub fn in_memory(store: MemoryStore, registry: Registry, limits: RequestLimits) -> Self {
         let memory = Arc::new(store);
-        let engine = Self::over(memory.clone(), registry, limits);
-        Engine { memory: Some(Arc::clone(&memory)), local: memory, ..engine }.looked_at()
+        let engine = Self::beside(memory.clone(), Arc::clone(&memory), registry, limits);
+        Engine { memory: Some(memory), ..engine }.looked_at()
     }
 
     /// Returns an engine over any store, such as one that has to be awaited.
     pub fn over(store: Arc<dyn Store>, registry: Registry, limits: RequestLimits) -> Self {
-        let plan_metrics = PlanMetrics::default();
         let local = Arc::new(MemoryStore::builder().keep_keys(true).build());
+        Self::beside(store, local, registry, limits)
+    }
+
+    /// Returns an engine over a store, with the one in this process that stands in for it.
+    fn beside(
+        store: Arc<dyn Store>,
+        local: Arc<MemoryStore>,
+        registry: Registry,
+        limits: RequestLimits,
+    ) -> Self {
+        let plan_metrics = PlanMetrics::default();
         let keeper = Keeper::from_arcs(store, Arc::new(registry.clone()));
         Engine {
             keeper: keeper.observer(plan_metrics.clone()).local_store(Arc::clone(&local)),

@@ -115,6 +115,24 @@ impl Connection {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+impl Connection {
+    /// Returns a connection of nobody, from this machine.
+    pub(crate) fn alone() -> Arc<Self> {
+        Self::alone_from([127, 0, 0, 1].into())
+    }
+
+    /// Returns a connection of nobody, from this address.
+    ///
+    /// # Panics
+    ///
+    /// There is no slot among one that nobody has.
+    pub(crate) fn alone_from(peer: IpAddr) -> Arc<Self> {
+        let Some(slot) = super::slots::ConnectionSlots::new(1).take() else { panic!("a slot") };
+        Arc::new(Connection::new(1, peer, Arc::default(), Arc::default(), slot))
+    }
+}
+
 /// A clock of whole seconds. Reading it is one relaxed load, because the event loop advances it.
 #[derive(Debug)]
 pub(super) struct CoarseClock(AtomicU32);
@@ -143,14 +161,6 @@ impl CoarseClock {
 mod tests {
     use super::super::slots::ConnectionSlots;
     use super::*;
-
-    impl Connection {
-        /// Returns a connection of nobody.
-        pub(crate) fn alone() -> Arc<Self> {
-            let slot = ConnectionSlots::new(1).take().unwrap();
-            Arc::new(Connection::new(1, [127, 0, 0, 1].into(), Arc::default(), Arc::default(), slot))
-        }
-    }
 
     #[test]
     fn silence_is_counted_from_the_last_progress() {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::one_line::{MOST_TOLD, one_line};
+
 /// A mistake or a warning, and where it is: `edge.yaml:7: invalid rate limit unit 'foo'`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RlsFinding {
@@ -16,23 +18,8 @@ pub struct RlsFinding {
 
 impl RlsFinding {
     pub(in crate::rls) fn new(file: &Arc<str>, line: Option<usize>, message: impl Into<String>) -> Self {
-        RlsFinding { file: Arc::clone(file), line, message: in_one_line(message.into()) }
+        RlsFinding { file: Arc::clone(file), line, message: one_line(message.into(), MOST_TOLD) }
     }
-}
-
-/// The longest message, in characters: it may quote whatever a file has.
-const MOST: usize = 400;
-
-/// Returns a message without what would break a line of a log, and without the end of one that is too long.
-fn in_one_line(message: String) -> String {
-    let is_longer = message.len() > MOST && message.chars().nth(MOST).is_some();
-    if !is_longer && !message.contains(char::is_control) {
-        return message;
-    }
-    let letters =
-        message.chars().take(MOST).map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
-    let end = if is_longer { "…" } else { "" };
-    letters.chain(end.chars()).collect()
 }
 
 impl fmt::Display for RlsFinding {

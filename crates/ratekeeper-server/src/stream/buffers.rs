@@ -45,7 +45,8 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    fn new() -> Self {
+    /// Returns a set that nobody has used.
+    pub(super) fn new() -> Self {
         Buffers {
             input: vec![0; MAX_REQUEST + FRAMING].into_boxed_slice(),
             start: 0,

@@ -5,10 +5,13 @@
 //! stream     one stream of gRPC, over h2               backoff   how long to wait before the next attempt
 //! tls        whom the control plane is trusted by      resources   messages to what the compiler takes
 //! failure    why a stream has ended                    weight      how much is in a message, before it is decoded
+//! exercise   any bytes, for fuzzing
 //! ```
 
 mod backoff;
 mod client;
+#[cfg(any(test, fuzzing))]
+mod exercise;
 mod failure;
 mod resources;
 mod session;
@@ -18,3 +21,5 @@ mod tls;
 mod weight;
 
 pub use client::XdsClient;
+#[cfg(any(test, fuzzing))]
+pub(crate) use exercise::exercise;

@@ -6,6 +6,7 @@ use prost_types::{Any, Struct, Value as ProtoValue};
 use serde_json::{Map, Number, Value};
 
 use super::weight::{MOST_PARTS, Weighed, parts};
+use crate::one_line::one_line;
 use crate::rls::{DescriptorSpec, DomainSpec, LimitSpec};
 use crate::transport::grpc::generated::ratelimit_config_ratelimit_v3::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
@@ -60,7 +61,7 @@ pub(super) fn shortened(text: &str, most: usize) -> &str {
 fn domain(config: RateLimitConfig) -> DomainSpec {
     let name = if config.name.is_empty() { NAMELESS } else { &config.name };
     DomainSpec {
-        file: name.into(),
+        file: one_line(shortened(name, MOST_QUOTED).to_owned(), MOST_QUOTED).into(),
         domain: config.domain.into(),
         descriptors: config.descriptors.into_iter().map(descriptor).collect(),
     }

@@ -160,7 +160,7 @@ impl PushReader {
 }
 
 /// Reads a push that can be answered.
-fn read_push(message: Bytes) -> Result<DiscoveryResponse, XdsFailure> {
+pub(super) fn read_push(message: Bytes) -> Result<DiscoveryResponse, XdsFailure> {
     if parts(&message, Weighed::Push, MOST_PARTS).is_none() {
         return Err(XdsFailure::Message(format!("a push has more than {MOST_PARTS} resources")));
     }
@@ -175,7 +175,7 @@ fn read_push(message: Bytes) -> Result<DiscoveryResponse, XdsFailure> {
 }
 
 /// Takes the first message out of what was read, if it is there as a whole.
-fn take_message(buffer: &mut BytesMut, max_message: usize) -> Result<Option<Bytes>, XdsFailure> {
+pub(super) fn take_message(buffer: &mut BytesMut, max_message: usize) -> Result<Option<Bytes>, XdsFailure> {
     let Some((&[compressed, ref len @ ..], _)) = buffer.split_first_chunk::<PREFIX>() else {
         return Ok(None);
     };

@@ -1,26 +1,15 @@
 //! The seeds of the fuzz target, replayed without a fuzzer; and texts that are nearly files.
 
-use std::fs;
-use std::path::PathBuf;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use ratekeeper::testkit::fuzz::replay;
 
 use crate::any_bytes::read_rls;
 
 #[test]
 fn seeds() {
-    let corpus: PathBuf =
-        [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus", "read_rls"].iter().collect();
-    let mut files = 0;
-    for file in fs::read_dir(&corpus).unwrap() {
-        let path = file.unwrap().path();
-        eprintln!("{}", path.display());
-        read_rls(&fs::read(&path).unwrap());
-        files += 1;
-    }
-    assert!(files >= 10, "{} holds {files} seeds", corpus.display());
+    replay("read_rls", read_rls);
 }
 
 /// What files are made of, and what breaks them.

@@ -22,6 +22,9 @@ pub use front::{DenialSettings, LeaseSettings, StoreFront};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
 pub use leased::{LeaseStatistics, Leased};
+#[cfg(any(test, feature = "testkit"))]
+#[doc(hidden)]
+pub use memory::exercise_snapshot;
 pub use memory::{
     Hashing, KeyRecord, ListedHold, LoadedKeys, MemoryStore, MemoryStoreBuilder, SnapshotError,
     StoreStatistics,

@@ -1,12 +1,98 @@
 //! What must hold of any bytes whatsoever: called by the fuzz targets, by the test that replays their corpora, and
 //! by property tests. Each panics when it does not hold.
 
+use std::fs;
+use std::path::PathBuf;
+
 use crate::state::binary::Decoded;
 use crate::state::{NamedStates, ascii, binary};
 use crate::{Plan, Quota};
 
 /// No error is longer than this, whatever it quotes.
 const MAX_ERROR_LEN: usize = 1024;
+
+/// The fewest seeds of a target: with less, somebody has forgotten to commit them.
+const FEWEST_SEEDS: usize = 5;
+
+/// How often each seed is changed.
+const CHANGES: u64 = 16;
+
+/// Has every seed of a target checked without a fuzzer, and then each with a few changes, which are always the same. Which one it
+/// was is printed, and shown when it fails.
+///
+/// # Panics
+///
+/// The check does, or there are no seeds: they are in the repository, and not in a package.
+pub fn replay(target: &str, check: impl Fn(&[u8])) {
+    let corpus: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus", target].iter().collect();
+    let Ok(files) = fs::read_dir(&corpus) else { panic!("{} cannot be read", corpus.display()) };
+    let mut seeds: Vec<(PathBuf, Vec<u8>)> = files
+        .filter_map(|file| {
+            let path = file.ok()?.path();
+            let bytes = fs::read(&path).ok()?;
+            Some((path, bytes))
+        })
+        .collect();
+    seeds.sort();
+    assert!(seeds.len() >= FEWEST_SEEDS, "{} has {} seeds", corpus.display(), seeds.len());
+    for (path, bytes) in &seeds {
+        eprintln!("{}", path.display());
+        check(bytes);
+    }
+    for (number, (path, bytes)) in (0_u64..).zip(&seeds) {
+        for round in 0..CHANGES {
+            let mut chance = Chance(number << 32 | round);
+            let (_, other) = &seeds[chance.below(seeds.len())];
+            let changed = changed(bytes, other, &mut chance);
+            eprintln!("{}, changed: {}", path.display(), changed.escape_ascii());
+            check(&changed);
+        }
+    }
+}
+
+/// Returns bytes with some of them changed, added, removed, repeated, or taken from others.
+fn changed(bytes: &[u8], other: &[u8], chance: &mut Chance) -> Vec<u8> {
+    /// Bytes at which readers turn.
+    const TURNS: &[u8] = b"\0\x01\x7f\x80\xff\r\n \t\"',;:=-+.0919aA{}[]*$%\\";
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=chance.below(4) {
+        let at = chance.below(bytes.len() + 1);
+        let end = at + chance.below((bytes.len() - at).min(32) + 1);
+        let byte = TURNS[chance.below(TURNS.len())];
+        match chance.below(7) {
+            0 => bytes.insert(at, byte),
+            1 => drop(bytes.drain(at..end)),
+            2 => bytes.splice(at..at, bytes[at..end].to_vec()).for_each(drop),
+            3 => bytes.truncate(at),
+            4 => {
+                let from = chance.below(other.len() + 1);
+                let taken = &other[from..(from + 1 + chance.below(32)).min(other.len())];
+                bytes.splice(at..end, taken.iter().copied()).for_each(drop);
+            }
+            kind => {
+                if let Some(place) = bytes.get_mut(at) {
+                    *place = if kind == 5 { byte } else { *place ^ 1 << chance.below(8) };
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// Numbers that look as if by chance: SplitMix64.
+struct Chance(u64);
+
+impl Chance {
+    /// Returns a number below this one.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        // What is cut off does no harm: it is chance.
+        usize::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or(0) % bound.max(1)
+    }
+}
 
 /// Checks bytes as a record in compact ASCII: what decodes is the same after another round, and is then written the same. States
 /// by name are written as they were read, each as it is.

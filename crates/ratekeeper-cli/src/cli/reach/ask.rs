@@ -148,6 +148,23 @@ impl HttpAnswer {
     }
 }
 
+/// Reads bytes as an answer, whole and cut off: for tests and for fuzzing.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn exercise_answer(said: &[u8]) {
+    let Some(answer) = HttpAnswer::parse(said, false) else {
+        // An answer that ends with its connection has no other end.
+        return drop(HttpAnswer::parse(said, true));
+    };
+    assert!(answer.body.len() <= said.len() && answer.status <= 999);
+    assert_eq!(
+        HttpAnswer::parse(said, true).as_ref(),
+        Some(&answer),
+        "what is whole is whole however it ends"
+    );
+    let more = [said, b"more"].concat();
+    assert_eq!(HttpAnswer::parse(&more, false), Some(answer), "what follows an answer is none of it");
+}
+
 /// Returns a body that came in chunks, as proxies send it; none if it is not whole.
 fn dechunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();

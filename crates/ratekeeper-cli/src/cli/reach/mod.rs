@@ -6,6 +6,8 @@ mod target;
 mod tls;
 mod trust;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use ask::exercise_answer;
 pub(super) use ask::{HttpAnswer, HttpAsk};
 pub(super) use target::ServerTarget;
 pub(super) use trust::TrustFlags;

@@ -7,15 +7,19 @@
 mod access;
 mod date;
 mod entry;
+#[cfg(any(test, fuzzing))]
+mod exercise;
 mod format;
 mod line_error;
 mod parser;
 mod plain;
 mod recorded;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod reference;
 
 pub use entry::{TraceEntry, TracePlans, TraceUnits};
+#[cfg(any(test, fuzzing))]
+pub(super) use exercise::exercise_line;
 pub use format::{KeyField, TraceFormat};
 pub use line_error::LineError;
 pub use parser::TraceParser;

@@ -64,6 +64,17 @@ fn text(value: &Value) -> Option<&[u8]> {
     }
 }
 
+/// Reads a reply as a description, and as a message of each channel: for tests and for fuzzing.
+#[cfg(any(test, fuzzing))]
+pub(in super::super) fn exercise_sentinel(reply: &Value) {
+    let _ = epoch(reply.clone());
+    let Some(text) = text(reply).and_then(|text| str::from_utf8(text).ok()) else { return };
+    for channel in CHANNELS {
+        let event = read(channel, text, "m");
+        assert!(event.is_none() || text.split(' ').any(|word| word == "m"), "news of another master: {text}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

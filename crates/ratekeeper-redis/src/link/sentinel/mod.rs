@@ -15,5 +15,7 @@ mod master;
 mod sentinels;
 mod watcher;
 
+#[cfg(any(test, fuzzing))]
+pub(super) use event::exercise_sentinel;
 pub(super) use sentinels::Sentinels;
 pub(super) use watcher::{FollowsMaster, watch};

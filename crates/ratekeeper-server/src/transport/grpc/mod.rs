@@ -10,6 +10,7 @@
 //! unfinished  what messages on the way take       aging        how old a connection becomes
 //! throttle, plans, holds, rls, health, reflection the methods
 //! generated   the Rust side of proto/             bounds       how large messages may be
+//! exercise    any bytes as messages, for fuzzing
 //! ```
 //!
 //! A framework would give every call a task of its own; this way all calls of a read are answered by one write, and a
@@ -24,6 +25,8 @@ mod channel;
 mod connection;
 mod context;
 mod duration;
+#[cfg(any(test, fuzzing))]
+mod exercise;
 pub(crate) mod generated;
 mod health;
 mod holds;
@@ -44,6 +47,8 @@ mod waiting_call;
 mod wire_field;
 
 pub(crate) use context::{GrpcTransport, NAME};
-#[cfg(fuzzing)]
-pub(crate) use http2::exercise;
+#[cfg(any(test, fuzzing))]
+pub(crate) use exercise::exercise as exercise_call;
+#[cfg(any(test, fuzzing))]
+pub(crate) use http2::{exercise as exercise_http2, exercise_hpack};
 pub(crate) use wire_field::next_field;

@@ -57,6 +57,12 @@ impl GrpcStatus {
         )
     }
 
+    /// Returns what it says.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Writes the trailers.
     pub(super) fn write(&self, fields: &mut FieldBlock) {
         fields.add("grpc-status", itoa::Buffer::new().format(self.code as u16));

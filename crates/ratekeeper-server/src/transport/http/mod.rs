@@ -11,12 +11,17 @@
 //! console     what the console asks for; console_query: how; plans_page: the plans
 //! page        the console's page                 traced    names of spans
 //! front_metrics, rls_metrics   what is counted in front of a remote store, and for Envoy
+//! exercise    any bytes, for fuzzing             field_exercise   any fields
 //! ```
 
 mod body;
 mod console;
 mod console_query;
 mod context;
+#[cfg(any(test, fuzzing))]
+mod exercise;
+#[cfg(any(test, fuzzing))]
+mod field_exercise;
 mod front_metrics;
 mod guard;
 mod holds;
@@ -38,5 +43,9 @@ mod transport;
 mod whole_body;
 
 pub(crate) use context::{DEBUG_NAME, HttpTransport, NAME, PROMETHEUS_NAME};
+#[cfg(any(test, fuzzing))]
+pub(crate) use exercise::{exercise, exercise_body};
+#[cfg(any(test, fuzzing))]
+pub(crate) use field_exercise::exercise_fields;
 pub(crate) use guard::HostNames;
 pub(crate) use rls_metrics::rls_stats;

@@ -7,9 +7,13 @@ use ratekeeper::{StoreError, StoreErrorKind};
 use serde::Serialize;
 
 use super::reply::{HttpReply, reply};
+use crate::one_line::{MOST_TOLD, one_line};
 use crate::request::RequestError;
 use crate::rls::{RlsError, RlsErrorKind};
 use crate::secret::NotAdmin;
+
+/// The longest name of a field, in characters: one that nobody knows may be anything.
+const MOST_NAMED: usize = 64;
 
 /// The title of problems with a field.
 const INVALID_FIELD: &str = "A field is wrong or missing";
@@ -37,7 +41,7 @@ struct ProblemBody<'a> {
 
 impl Problem {
     fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Problem { status, code, title, detail: detail.into(), field: None }
+        Problem { status, code, title, detail: one_line(detail.into(), MOST_TOLD), field: None }
     }
 
     pub(super) fn malformed(detail: impl Into<String>) -> Self {
@@ -46,7 +50,7 @@ impl Problem {
 
     pub(super) fn field(name: impl Into<String>, detail: impl Into<String>) -> Self {
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", INVALID_FIELD, detail);
-        Problem { field: Some(name.into()), ..problem }
+        Problem { field: Some(one_line(name.into(), MOST_NAMED)), ..problem }
     }
 
     pub(super) fn too_large(most: usize) -> Self {

@@ -43,6 +43,15 @@ impl Transport for HttpTransport {
     }
 }
 
+/// Returns how a connection is served.
+pub(super) fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    // Slow heads are timed by the event loop, as everything slow is.
+    // Replies are not gathered (`pipeline_flush`): hyper then reads on for a client that does not read.
+    builder.half_close(true).header_read_timeout(None).max_buf_size(MAX_BODY);
+    builder
+}
+
 async fn serve(http: Arc<HttpTransport>, socket: Socket, connection: Arc<Connection>) {
     let budget = SharedBudget::default();
     let socket = HttpSocket::new(socket, Arc::clone(&connection), Arc::clone(&budget));
@@ -69,11 +78,7 @@ async fn serve(http: Arc<HttpTransport>, socket: Socket, connection: Arc<Connect
             Ok::<_, Infallible>(reply)
         }
     });
-    let mut builder = http1::Builder::new();
-    // Slow heads are timed by the event loop, as everything slow is.
-    // Replies are not gathered (`pipeline_flush`): hyper then reads on for a client that does not read.
-    builder.half_close(true).header_read_timeout(None).max_buf_size(MAX_BODY);
-    let mut serving = pin!(builder.serve_connection(TokioIo::new(socket), service));
+    let mut serving = pin!(builder().serve_connection(TokioIo::new(socket), service));
     let stop = connection.stop();
     let bell = pin!(stop.bell());
     let mut watch = StopWatch::new(stop, bell);

@@ -7,13 +7,15 @@
 //! throttle    THROTTLE and CL.THROTTLE             planned      ACQUIRE, PEEK, REFUND, DEBIT, HOLD, RESET; forget: FORGET
 //! held        SETTLE, CANCEL, EXTEND               options      what stands behind plans and ids: COST, UNIT, EACH …
 //! frame       bytes to commands, with inline, number, framing_error         reply   replies to bytes
-//! framing     throttles that repeat
+//! framing     throttles that repeat                exercise     any bytes, for fuzzing
 //! ```
 
 mod client;
 mod command;
 mod context;
 mod error_text;
+#[cfg(any(test, fuzzing))]
+mod exercise;
 mod forget;
 mod frame;
 mod framing;
@@ -33,3 +35,5 @@ mod transaction;
 mod transport;
 
 pub(crate) use context::{NAME, RespTransport};
+#[cfg(any(test, fuzzing))]
+pub(crate) use exercise::exercise;

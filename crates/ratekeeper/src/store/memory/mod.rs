@@ -69,6 +69,8 @@ mod slot;
 mod snapshot;
 mod snapshot_bytes;
 mod snapshot_error;
+#[cfg(any(test, feature = "testkit"))]
+mod snapshot_exercise;
 mod snapshot_holds;
 mod snapshot_writer;
 mod statistics;
@@ -81,6 +83,8 @@ pub use builder::MemoryStoreBuilder;
 pub use listed_hold::ListedHold;
 pub use loaded_keys::{KeyRecord, LoadedKeys};
 pub use snapshot_error::SnapshotError;
+#[cfg(any(test, feature = "testkit"))]
+pub use snapshot_exercise::exercise_snapshot;
 pub use statistics::StoreStatistics;
 pub use store::MemoryStore;
 pub use tag::Hashing;

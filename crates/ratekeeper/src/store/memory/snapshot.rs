@@ -188,7 +188,7 @@ fn read_key(store: &MemoryStore, bytes: &mut Bytes<'_>) -> Result<(), SnapshotEr
 }
 
 /// FNV-1a over words: finds what a disk or a full file system did, not what a forger does.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let word = |chunk: &[u8]| chunk.iter().fold(0u64, |word, byte| (word << 8) | u64::from(*byte));
     let start = 0xcbf2_9ce4_8422_2325 ^ bytes.len() as u64;
     bytes

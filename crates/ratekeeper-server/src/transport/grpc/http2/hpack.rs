@@ -120,7 +120,7 @@ impl HpackDecoder {
     }
 
     /// Returns the bytes of all entries, counted anew.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn size(&self) -> usize {
         let size = self.entries.iter().map(TableEntry::size).sum();
         assert_eq!(self.size, size);

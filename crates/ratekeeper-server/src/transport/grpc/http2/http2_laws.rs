@@ -84,21 +84,6 @@ fn a_session_may_be_cut_anywhere() {
     assert_eq!(answered(&bytes), whole);
 }
 
-/// The seeds of the fuzzer, which are replayed here.
-#[test]
-fn what_was_found_before_stays_found() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/http2");
-    if !std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").exists() {
-        eprintln!("not run: the seeds are in the workspace, and not in the package of this crate");
-        return;
-    }
-    let seeds: Vec<_> = std::fs::read_dir(folder).unwrap().map(|seed| seed.unwrap().path()).collect();
-    assert!(!seeds.is_empty());
-    for seed in seeds {
-        exercise(&std::fs::read(seed).unwrap());
-    }
-}
-
 proptest! {
     #[test]
     fn any_frames(frames in prop::collection::vec(any_frame(), 0..60), lens: [u8; 4]) {

@@ -7,7 +7,7 @@
 //! hpack         header blocks to fields             huffman        their texts; static_table: what is known
 //! flood         too many control frames             limits         how much one client may have
 //! frame_head    where frames begin                  frames         frames as they are written
-//! code          why a stream ends
+//! code          why a stream ends                   echo, hpack_exercise   any bytes, for fuzzing
 //! ```
 
 mod code;
@@ -17,6 +17,8 @@ mod flood;
 mod frame_head;
 mod frames;
 mod hpack;
+#[cfg(any(test, fuzzing))]
+mod hpack_exercise;
 #[cfg(test)]
 mod hpack_laws;
 mod http2;
@@ -34,7 +36,9 @@ mod stream_table;
 mod windows;
 
 pub(super) use code::Http2Code;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use echo::exercise;
+#[cfg(any(test, fuzzing))]
+pub(crate) use hpack_exercise::exercise_hpack;
 pub(super) use http2::{Http2, Http2Event, QueueProgress};
 pub(super) use sending::FieldBlock;

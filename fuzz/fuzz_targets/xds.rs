@@ -1,0 +1,4 @@
+//! Any bytes as a control plane might push them. What must hold is in `ratekeeper_server::fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ratekeeper_server::fuzz::xds(bytes));
