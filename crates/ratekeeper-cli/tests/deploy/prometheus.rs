@@ -13,7 +13,7 @@ use crate::eventually::{DEADLINE, eventually, eventually_some};
 use crate::folder::Folder;
 use crate::redis_support::server::free_port;
 use crate::root;
-use crate::support::{PATIENT, Raw, Server};
+use crate::support::{Raw, Server};
 
 /// A Prometheus, if there is one.
 fn program(name: &str) -> Option<PathBuf> {
@@ -287,7 +287,7 @@ fn every_metric_is_in_the_guide() {
         "--top-denied",
         "1",
     ];
-    let over_redis = [&["--config", &config, "--store", &store], &PATIENT[..]].concat();
+    let over_redis = ["--config", &config, "--store", &store];
     let mut all = BTreeSet::new();
     for flags in [&in_memory[..], &over_redis] {
         let server = Server::with(flags);

@@ -6,9 +6,6 @@ use crate::folder::Folder;
 use crate::redis_support::server::{Server as Redis, free_port};
 use crate::support::{Server, run};
 
-/// A machine that is busy is no store that is away.
-const PATIENT: [&str; 2] = ["--redis-timeout", "10s"];
-
 /// Every file below `fixtures/`, by name.
 const FIXTURES: [(&str, &str); 9] = [
     ("another.yaml", include_str!("fixtures/another.yaml")),
@@ -82,7 +79,7 @@ fn the_cases_in_memory() {
 fn the_cases_on_redis() {
     for redis in Redis::each() {
         let folder = fixtures();
-        let flags = ["--store", &redis.url(), PATIENT[0], PATIENT[1]];
+        let flags = ["--store", &redis.url()];
         let server = serve(&folder, "config", "response_dynamic_metadata = true\n", &flags);
         ask("plain", &server, &[]);
     }
@@ -108,7 +105,7 @@ fn refused_hits_that_are_not_counted() {
     let folder = fixtures();
     ask("ignore", &serve(&folder, "config", "over = \"ignore\"\n", &[]), &[]);
     let redis = Redis::redis();
-    let flags = ["--store", &redis.url(), PATIENT[0], PATIENT[1]];
+    let flags = ["--store", &redis.url()];
     ask("ignore", &serve(&folder, "config", "over = \"ignore\"\n", &flags), &[]);
 }
 
@@ -136,7 +133,7 @@ fn rules_that_the_go_service_does_not_have() {
     for redis in Redis::each() {
         ask(
             "better",
-            &serve(&folder, "better.yaml", "", &["--store", &redis.url(), PATIENT[0], PATIENT[1]]),
+            &serve(&folder, "better.yaml", "", &["--store", &redis.url()]),
             &[],
         );
     }
@@ -157,7 +154,7 @@ fn counters_that_the_go_service_shares() {
         folder.write("layout.yaml", LAYOUT);
         let section = format!("redis_layout = \"envoyproxy\"\ncache_key_prefix = \"{prefix}\"\n");
         let server =
-            serve(&folder, "layout.yaml", &section, &["--store", &redis.url(), PATIENT[0], PATIENT[1]]);
+            serve(&folder, "layout.yaml", &section, &["--store", &redis.url()]);
         ask("layout", &server, &[&redis.port().to_string(), prefix]);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::http::{get, post};
 use crate::redis_support::server::Server as Redis;
-use crate::support::{Folder, PATIENT, Server, eventually};
+use crate::support::{Folder, Server, eventually};
 
 /// A server, and the plan `p` in its file.
 struct Bench {
@@ -28,7 +28,6 @@ impl Bench {
         let url = redis.as_ref().map(Redis::url);
         let mut flags = vec!["--config", &file, "--allow-log"];
         flags.extend(url.iter().flat_map(|url| ["--store", url]));
-        flags.extend(PATIENT);
         let server = Server::with(&flags);
         Bench { folder, server, redis }
     }
@@ -94,7 +93,7 @@ fn two_versions_of_a_plan_share_what_both_have() {
         let new = Bench::new(&["1000/m", "20/day", "9/h bucket"], Some(redis));
         let folder = Folder::new("edits-old");
         let file = folder.write("a.toml", text(&["20/day", "1000/m"]));
-        let old = Server::with(&[&["--config", &file, "--store", &url], &PATIENT[..]].concat());
+        let old = Server::with(&["--config", &file, "--store", &url]);
         for turn in 0..9 {
             assert!(old.ask("ACQUIRE k p").starts_with("1 20 "), "{turn}");
             assert!(new.server.ask("ACQUIRE k p").starts_with('1'), "{turn}");

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::hold_wires::{Asked, Change, Ended, Take, Told, Wire, all};
 use crate::http::{get, post};
 use crate::redis_support::server::Server as Redis;
-use crate::support::{Folder, PATIENT, Server, eventually};
+use crate::support::{Folder, Server, eventually};
 
 /// The worked plan, an hour where the contract has a minute: what is refilled while a test runs is less than one.
 const FILE: &str = "\
@@ -118,7 +118,7 @@ fn the_worked_answers_over_every_wire_and_a_redis() {
     let folder = Folder::new("holds-redis");
     let file = folder.write("a.toml", FILE);
     let flags = ["--config", &file, "--store", &redis.url()];
-    let servers = [(); 2].map(|()| Server::with(&[&flags, &PATIENT[..]].concat()));
+    let servers = [(); 2].map(|()| Server::with(&flags));
     for mut wire in all(&servers[0]) {
         let key = format!("{}:worked", wire.name());
         worked(&mut *wire, &key);

@@ -12,7 +12,7 @@ use crate::http::{get, post};
 use crate::redis_support::cluster::Cluster;
 use crate::redis_support::sentinel::Trio;
 use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
-use crate::support::{Folder, PATIENT, Raw, Server, command, eventually};
+use crate::support::{Folder, Raw, Server, command, eventually};
 
 const PLANS: &str = r#"
 [plans.open]
@@ -62,7 +62,7 @@ fn two_servers_share_one_limit_on_all_transports() {
 #[test]
 fn refusals_that_are_too_short_to_be_repeated_are_counted() {
     let redis = Redis::redis();
-    let server = Server::with(&[&["--store", redis.url().as_str()][..], &PATIENT].concat());
+    let server = Server::with(&["--store", &redis.url()]);
     let name = "ratekeeper_denials_too_short_total";
     let counted = |server: &Server| {
         let metrics = get(server, "/metrics").body;
@@ -89,8 +89,7 @@ fn leases_are_counted() {
     let folder = Folder::new("redis-leases");
     let plans = "[plans.api]\nlimits = [\"100000/s\"]\nlease = \"50%\"\non_store_error = \"error\"\n";
     let file = folder.write("leased.toml", plans);
-    let server =
-        Server::with(&[&["--config", &file, "--store", redis.url().as_str()][..], &PATIENT].concat());
+    let server = Server::with(&["--config", &file, "--store", &redis.url()]);
     assert_eq!(get(&server, "/v1/plans").json()["plans"][0]["lease"], "50%");
     let count = |series: &str| {
         let metrics = get(&server, "/metrics").body;
@@ -206,7 +205,7 @@ fn wait_for_every_loop(server: &Server) {
 
 /// Two servers on one store; nobody has asked for the key yet.
 fn share(folder: &Folder, url: &str, key: &str) {
-    let (one, two) = (start(folder, url, &PATIENT), start(folder, url, &PATIENT));
+    let (one, two) = (start(folder, url, &[]), start(folder, url, &[]));
     let throttle = format!("THROTTLE {key} 3 1 3600");
     assert!(one.ask(&throttle).starts_with("1 3 2 "));
     assert_eq!(post(&two, "/throttle", &throttle_json(key)).json()["remaining"], 1);
@@ -233,7 +232,7 @@ fn share(folder: &Folder, url: &str, key: &str) {
 fn a_pipeline_is_answered_in_order() {
     let redis = Redis::redis();
     let folder = Folder::new("redis-pipeline");
-    let server = start(&folder, &redis.url(), &PATIENT);
+    let server = start(&folder, &redis.url(), &[]);
     let mut raw = server.connect();
     let mut sent = Vec::new();
     for index in 0..300 {
@@ -322,7 +321,7 @@ fn a_start_without_redis_works_and_it_is_found_when_it_is_there() {
 fn every_loop_has_a_connection_of_its_own() {
     let redis = Redis::redis();
     let folder = Folder::new("redis-loops");
-    let server = start(&folder, &redis.url(), &PATIENT);
+    let server = start(&folder, &redis.url(), &[]);
     let mut own = redis.connection();
     // The connection of the check at the start ends with it.
     server.await_log("store: it answers");
@@ -414,7 +413,7 @@ fn a_redis_that_is_killed_under_load_comes_back() {
 fn a_redis_that_hangs_delays_nobody_else() {
     let redis = Redis::redis();
     let folder = Folder::new("redis-hangs");
-    let server = start(&folder, &redis.url(), &["--on-store-error", "open"]);
+    let server = start(&folder, &redis.url(), &["--on-store-error", "open", "--redis-timeout", "1s"]);
     assert!(server.ask("THROTTLE k 3 1 3600").starts_with("1 3 2 "));
     redis.freeze();
     let mut waiting = server.connect();

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::http::get;
 use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
-use crate::support::{Folder, PATIENT, Server, command, eventually, ratekeeper};
+use crate::support::{Folder, Server, command, eventually, ratekeeper};
 
 /// Asks until the metrics count a failure for this reason.
 fn await_failure(server: &Server, reason: &str) {
@@ -19,9 +19,10 @@ fn await_failure(server: &Server, reason: &str) {
 #[test]
 fn the_log_and_the_metrics_say_why_a_store_fails() {
     let mut redis = Redis::redis();
-    let server = Server::with(&["--store", &redis.url(), "--redis-breaker", "off"]);
+    let flags = ["--store", &redis.url(), "--redis-breaker", "off", "--redis-timeout", "100ms"];
+    let server = Server::with(&flags);
     server.await_log("store: it answers");
-    assert!(server.ask("THROTTLE k 1000000 1000000 1").starts_with("1 "));
+    eventually("it decides", || server.ask("THROTTLE k 1000000 1000000 1").starts_with("1 "));
     let set = |words: &[&str]| {
         let mut own = redis.connection();
         let mut command = redis::cmd(words[0]);
@@ -72,7 +73,7 @@ fn a_wrong_password_is_told_at_the_start_and_the_server_runs() {
         (format!("redis://127.0.0.1:{port}"), "the server wants a password"),
         (format!("redis://:guess@127.0.0.1:{port}"), "check user and password in the URL"),
     ] {
-        let server = Server::with(&[&["--store", url.as_str()][..], &PATIENT].concat());
+        let server = Server::with(&["--store", &url]);
         let said = server.await_log("store: cannot be used as configured");
         assert!(said.contains("ERROR") && said.contains("reason=\"auth\"") && said.contains(text), "{said}");
         assert!(!said.contains("guess"), "{said}");
@@ -81,7 +82,7 @@ fn a_wrong_password_is_told_at_the_start_and_the_server_runs() {
         eventually("the reason is told", || get(&server, "/health").json()["store"] == "auth");
     }
     let right = format!("redis://:sesame@127.0.0.1:{port}");
-    let right = Server::with(&[&["--store", right.as_str()][..], &PATIENT].concat());
+    let right = Server::with(&["--store", &right]);
     right.await_log("store: it answers");
     assert_eq!(get(&right, "/ready").status, 200);
 }
@@ -175,7 +176,7 @@ fn the_prefix_can_be_set_by_flag_and_by_file() {
     let folder = Folder::new("store-prefix");
     let file = folder.write("a.toml", "[store]\nprefix = \"shop\"\n");
     let url = redis.url();
-    let patient = ["--store", &*url, "--config", &*file, "--redis-timeout", "10s"];
+    let patient = ["--store", &*url, "--config", &*file];
     let one = Server::with(&[&patient[..], &["--redis-prefix", "till"]].concat());
     let two = Server::with(&patient);
     for server in [&one, &two] {

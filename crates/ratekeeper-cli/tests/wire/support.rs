@@ -13,7 +13,7 @@ use crate::eventually::eventually_some;
 pub(crate) use crate::eventually::{DEADLINE, eventually};
 pub(crate) use crate::folder::Folder;
 
-/// How a Redis is asked that nobody freezes or kills: a busy machine must not have the failure mode answer.
+/// How a store is asked that nobody freezes: a busy machine must not have the failure mode answer.
 pub(crate) const PATIENT: [&str; 4] = ["--redis-timeout", "10s", "--redis-connect-timeout", "10s"];
 
 /// Settings of a file: RESP and HTTP on free ports, and nothing else.
@@ -43,11 +43,14 @@ impl Server {
     }
 
     /// A server with more flags; two loops unless said otherwise, so that nothing is true only because there
-    /// is one.
+    /// is one. A store is waited for patiently, unless the flags say how long.
     pub(crate) fn with(flags: &[&str]) -> Self {
         let mut command = ratekeeper(&["serve"]);
         if !flags.contains(&"--loops") {
             command.args(["--loops", "2"]);
+        }
+        if flags.contains(&"--store") && !flags.contains(&"--redis-timeout") {
+            command.args(PATIENT);
         }
         for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
             if !flags.contains(&transport) {

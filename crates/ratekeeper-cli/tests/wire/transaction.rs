@@ -288,8 +288,7 @@ fn redis_cli_queues() {
 fn a_transaction_is_decided_by_a_store_elsewhere() {
     let redis = Redis::redis();
     let folder = Folder::new("multi-redis");
-    let flags =
-        ["--config", &folder.write("a.toml", PLANS), "--store", &redis.url(), "--redis-timeout", "10s"];
+    let flags = ["--config", &folder.write("a.toml", PLANS), "--store", &redis.url()];
     let server = Server::with(&flags);
     let mut raw = server.connect();
     let mut sent = b"MULTI\r\n".to_vec();
