@@ -171,7 +171,7 @@ impl FuzzRun {
 }
 
 impl FuzzStatus {
-    /// Reads `#18548	REDUCE cov: 930 ft: 2186 corp: 276/10231b lim: 132 exec/s: 9274 …`.
+    /// Reads `#18548 REDUCE cov: 930 ft: 2186 corp: 276/10231b lim: 132 exec/s: 9274 …`.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
         let after = |name: &str| {

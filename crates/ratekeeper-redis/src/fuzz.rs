@@ -50,7 +50,7 @@ pub fn redis_reply(bytes: &[u8]) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else {
         panic!("runtime")
     };
-    runtime.block_on(ask(&*store, flags & 0x1f, flags & IS_QUOTA != 0));
+    runtime.block_on(ask(&store, flags & 0x1f, flags & IS_QUOTA != 0));
     for reply in replies {
         outcome(inspect::read(reply.clone()).map(drop));
         outcome(held_key::read(reply.clone()).map(drop));
