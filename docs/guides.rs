@@ -20,6 +20,7 @@ documents! {
     EngineReadme = "../crates/ratekeeper/README.md";
     ClientReadme = "../crates/ratekeeper-client/README.md";
     MiddlewareReadme = "../crates/ratekeeper-http/README.md";
+    PostgresReadme = "../crates/ratekeeper-postgres/README.md";
     RedisReadme = "../crates/ratekeeper-redis/README.md";
     ServerReadme = "../crates/ratekeeper-server/README.md";
     DistributedGuide = "guide/distributed.md";
@@ -27,4 +28,5 @@ documents! {
     LanguageModelGuide = "guide/llm.md";
     LimitersGuide = "guide/limiters.md";
     MigrationGuide = "guide/migrate.md";
+    PostgresGuide = "guide/postgres.md";
 }

@@ -67,8 +67,3 @@ mod worker;
 pub use builder::PostgresStoreBuilder;
 pub use counters::PostgresCounts;
 pub use store::PostgresStore;
-
-/// The guide's examples are tests too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/postgres.md")]
-struct PostgresGuide;
