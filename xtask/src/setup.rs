@@ -74,7 +74,6 @@ impl Environment {
 
 /// Finds or installs everything that `cargo xtask test` needs.
 pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
-    components()?;
     let tools = workspace.target_dir.join("tools");
     let mut environment = redis(&tools)?;
     match std::env::var_os(PYTHON).map_or_else(|| python::find_or_install(&tools), |chosen| Ok(chosen.into()))
@@ -194,7 +193,7 @@ fn redis(tools: &Path) -> Result<Environment> {
 }
 
 /// rustfmt and clippy are the toolchain's own: its owner installs them, by the line that we print.
-fn components() -> Result<()> {
+pub(crate) fn components() -> Result<()> {
     for (command, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         if run::quiet(run::cargo().args([command, "--version"])).is_none() {
             bail!("{component} is missing: run `rustup component add rustfmt clippy`");

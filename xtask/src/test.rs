@@ -1,13 +1,26 @@
 //! `cargo xtask test`: the steps, in order, up to the first that fails.
 
+use std::env;
+use std::num::NonZero;
+use std::panic;
+use std::thread;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::run::{self, step, succeed};
 use crate::setup::{self, Environment};
 use crate::workspace::Workspace;
 use crate::{examples, loom, packages, supply, tidy};
+
+/// Tells the test programs how many tests to run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Two tests for a processor: most of them wait for servers and clocks.
+fn threads() -> String {
+    let processors = || thread::available_parallelism().map_or(1, NonZero::get);
+    env::var(THREADS).unwrap_or_else(|_| (2 * processors()).to_string())
+}
 
 /// Runs every step; the error of the first that fails names it.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -22,20 +35,26 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         )
     };
 
-    let mut environment = Environment::default();
-    step("set-up", || {
-        environment = setup::run(workspace)?;
-        Ok(())
+    let nothing = &Environment::default();
+    setup::components()?;
+    step("format", || cargo("fmt --all --check", nothing, &[]))?;
+    // Set-up waits for the network, and clippy for the processor.
+    let environment = thread::scope(|scope| {
+        let setup = scope.spawn(|| setup::run(workspace));
+        let clippy = step("clippy, and set-up beside it", || {
+            cargo("clippy --workspace --all-targets --all-features -- -D warnings", nothing, &[])
+        });
+        let environment = setup.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
+        clippy.and(environment.context("set-up failed"))
     })?;
     let environment = &environment;
-    step("format", || cargo("fmt --all --check", environment, &[]))?;
-    step("clippy", || {
-        cargo("clippy --workspace --all-targets --all-features -- -D warnings", environment, &[])
-    })?;
-    step("test", || {
+    step("build", || {
         // Naming target kinds adds the tests inside examples and leaves benches out, but turns doc tests off:
         // hence the second command.
-        cargo("test --workspace --all-features --tests --examples", environment, &[])?;
+        cargo("test --workspace --all-features --tests --examples --no-run", environment, &[])
+    })?;
+    step("test", || {
+        cargo("test --workspace --all-features --tests --examples", environment, &[(THREADS, &threads())])?;
         cargo("test --workspace --all-features --doc", environment, &[])
     })?;
     step("doc", || {
