@@ -26,12 +26,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 
 use crate::run;
+use crate::supply::FEATURES;
 use crate::workspace::Workspace;
 use contents::Contents;
 use effort::PackingEffort;
-
-/// The features of the program that is given away: all that it has.
-const FEATURES: &str = "otel,tls";
 
 /// Builds the program, packs it, tries the package, and writes the checksums.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {

@@ -125,7 +125,8 @@ fn control(version: &str, architecture: &str, libraries: &str, kilobytes: u64) -
          Section: net\nPriority: optional\nDescription: rate limiter for programs in every language\n \
          A server that says whether a request may pass, over the Redis protocol,\n \
          HTTP, gRPC and MessagePack, and in place of Envoy's rate limit service.\n \
-         Limits live in memory, or in a Redis that several servers share.\n .\n \
+         Limits live in memory, or in a Redis or a PostgreSQL that several servers\n \
+         share.\n .\n \
          The package has the command ratekeeper as well, which replays access logs\n \
          against limits, and measures a server.\n",
         maintainer()
