@@ -1,5 +1,6 @@
 //! What is in every package, however it is packed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +25,7 @@ const LEFT_OUT: [&str; 6] = [
 ];
 
 /// The parts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Contents {
     pub(super) version: String,
     /// The program, without what only debuggers read.
@@ -114,7 +115,16 @@ fn stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// The files that people read.
+/// The files of the repository below the documents; none where git does not know, as in a source archive.
+fn committed(root: &Path) -> Option<BTreeSet<PathBuf>> {
+    let mut git = Command::new("git");
+    let said = run::quiet(git.current_dir(root).args(["ls-files", "-z", "--"]).args(DOCUMENTS))?;
+    let files: BTreeSet<PathBuf> =
+        said.split('\0').filter(|path| !path.is_empty()).map(PathBuf::from).collect();
+    (!files.is_empty()).then_some(files)
+}
+
+/// The files that people read. What an editor has left beside them is none of them.
 fn documents(root: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = DOCUMENTS.iter().map(PathBuf::from).collect();
@@ -133,6 +143,9 @@ fn documents(root: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
             bail!("{} is to be packed, but does not exist", path.display());
         }
     }
+    if let Some(committed) = committed(root) {
+        found.retain(|(path, _)| committed.contains(path));
+    }
     found.sort();
     Ok(found)
 }
@@ -146,5 +159,23 @@ mod tests {
         let help = "Limits.\n\nUsage: r [COMMAND]\n\nCommands:\n  serve   Serves\n          for long\n  man     Prints\n  \
                     help    Helps\n\nOptions:\n  -h, --help\n";
         assert_eq!(commands(help), ["serve", "man"]);
+    }
+
+    #[test]
+    fn what_is_not_committed_is_not_packed() {
+        let root = std::env::temp_dir().join(format!("xtask-documents-{}", std::process::id()));
+        for path in ["CHANGELOG.md", "README.md", "SECURITY.md", "deploy/a.toml", "docs/a.md", "docs/a.md~"] {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), "").unwrap();
+        }
+        let count = || documents(&root).unwrap().len();
+        // Whatever repository is around it, it knows none of these.
+        assert_eq!(count(), 6, "an archive is packed as it is");
+        let git = |args: &[&str]| run::quiet(Command::new("git").current_dir(&root).args(args)).is_some();
+        if git(&["init", "--quiet"]) {
+            assert!(git(&["add", "CHANGELOG.md", "README.md", "SECURITY.md", "deploy", "docs/a.md"]));
+            assert_eq!(count(), 5);
+        }
+        fs::remove_dir_all(root).unwrap();
     }
 }
