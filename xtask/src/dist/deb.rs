@@ -12,8 +12,6 @@ use super::tree::FileTree;
 use crate::run;
 use crate::workspace::Workspace;
 
-/// The revision of the package, of a version of the program.
-const REVISION: &str = "1";
 const DOCUMENTS: &str = "usr/share/doc/ratekeeper";
 const CONFIG: &str = "etc/ratekeeper/ratekeeper.toml";
 const SCRIPTS: [&str; 3] = ["postinst", "postrm", "prerm"];
@@ -32,10 +30,11 @@ const UNIT: [(&str, &str); 3] = [
     ("DynamicUser=yes", "User=ratekeeper"),
 ];
 
-/// Packs everything where Debian has it.
+/// Packs everything where Debian has it. The revision is that of the package, of a version of the program.
 pub(super) fn pack(
     workspace: &Workspace,
     contents: &Contents,
+    revision: u32,
     folder: &Path,
     time: u64,
     effort: PackingEffort,
@@ -43,7 +42,7 @@ pub(super) fn pack(
     let architecture =
         run::quiet(Command::new("dpkg").arg("--print-architecture")).context("cannot run dpkg")?;
     let architecture = architecture.trim();
-    let version = format!("{}-{REVISION}", contents.version);
+    let version = format!("{}-{revision}", contents.version);
     let staged = folder.join("deb");
     tree(contents, &version, time)?.write(&staged)?;
 
