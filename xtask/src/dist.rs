@@ -2,6 +2,7 @@
 //!
 //! Layout:
 //! - `contents`: what is in both: the program, manual pages, completions, unit, configuration, documents
+//! - `documents`: what people read, without links to what is left behind
 //! - `licences`: the texts under which the program's libraries may be given away
 //! - `tree`: files and where they go; `deb`, `tarball`: two ways to pack them; `effort`: how well
 //! - `trial`: the Debian package is installed, started, asked, upgraded and removed, in a folder
@@ -12,6 +13,7 @@
 
 mod contents;
 mod deb;
+mod documents;
 mod effort;
 mod licences;
 mod tarball;
@@ -56,7 +58,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         .context("sha256sum cannot be run")?;
     fs::write(folder.join("SHA256SUMS"), &sums)?;
     // What they were made of is in them.
-    for left in ["deb", "later", "ratekeeper", "shlibs", "tarball", "trial"].map(|name| folder.join(name)) {
+    for left in ["deb", "documents", "later", "ratekeeper", "shlibs", "tarball", "trial"]
+        .map(|name| folder.join(name))
+    {
         let _ = if left.is_dir() { fs::remove_dir_all(left) } else { fs::remove_file(left) };
     }
     for file in packed.files() {

@@ -1,28 +1,16 @@
 //! What is in every package, however it is packed.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::documents;
 use super::licences;
 use super::tree::FileTree;
 use crate::run;
 use crate::workspace::Workspace;
-
-/// Folders and files that are packed as they are, for people to read.
-const DOCUMENTS: [&str; 5] = ["CHANGELOG.md", "README.md", "SECURITY.md", "deploy", "docs"];
-/// Of those, what is of no use without the sources, or has a place of its own.
-const LEFT_OUT: [&str; 6] = [
-    "deploy/Dockerfile",
-    "deploy/Dockerfile.dockerignore",
-    "deploy/debian",
-    "deploy/ratekeeper.service",
-    "docs/Cargo.toml",
-    "docs/guides.rs",
-];
 
 /// The parts.
 #[derive(Debug, Clone)]
@@ -83,7 +71,7 @@ impl Contents {
             config: read("deploy/ratekeeper.toml")?,
             changes: read("CHANGELOG.md")?,
             licences: licences::collect(workspace)?,
-            documents: documents(root)?,
+            documents: documents::collect(root, &folder.join("documents"))?,
             root: root.clone(),
             version,
         })
@@ -115,41 +103,6 @@ fn stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// The files of the repository below the documents; none where git does not know, as in a source archive.
-fn committed(root: &Path) -> Option<BTreeSet<PathBuf>> {
-    let mut git = Command::new("git");
-    let said = run::quiet(git.current_dir(root).args(["ls-files", "-z", "--"]).args(DOCUMENTS))?;
-    let files: BTreeSet<PathBuf> =
-        said.split('\0').filter(|path| !path.is_empty()).map(PathBuf::from).collect();
-    (!files.is_empty()).then_some(files)
-}
-
-/// The files that people read. What an editor has left beside them is none of them.
-fn documents(root: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let mut found = Vec::new();
-    let mut open: Vec<PathBuf> = DOCUMENTS.iter().map(PathBuf::from).collect();
-    while let Some(path) = open.pop() {
-        if LEFT_OUT.iter().any(|left_out| path == Path::new(left_out)) {
-            continue;
-        }
-        let from = root.join(&path);
-        if from.is_dir() {
-            for entry in fs::read_dir(&from)? {
-                open.push(path.join(entry?.file_name()));
-            }
-        } else if from.is_file() {
-            found.push((path, from));
-        } else {
-            bail!("{} is to be packed, but does not exist", path.display());
-        }
-    }
-    if let Some(committed) = committed(root) {
-        found.retain(|(path, _)| committed.contains(path));
-    }
-    found.sort();
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,23 +112,5 @@ mod tests {
         let help = "Limits.\n\nUsage: r [COMMAND]\n\nCommands:\n  serve   Serves\n          for long\n  man     Prints\n  \
                     help    Helps\n\nOptions:\n  -h, --help\n";
         assert_eq!(commands(help), ["serve", "man"]);
-    }
-
-    #[test]
-    fn what_is_not_committed_is_not_packed() {
-        let root = std::env::temp_dir().join(format!("xtask-documents-{}", std::process::id()));
-        for path in ["CHANGELOG.md", "README.md", "SECURITY.md", "deploy/a.toml", "docs/a.md", "docs/a.md~"] {
-            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
-            fs::write(root.join(path), "").unwrap();
-        }
-        let count = || documents(&root).unwrap().len();
-        // Whatever repository is around it, it knows none of these.
-        assert_eq!(count(), 6, "an archive is packed as it is");
-        let git = |args: &[&str]| run::quiet(Command::new("git").current_dir(&root).args(args)).is_some();
-        if git(&["init", "--quiet"]) {
-            assert!(git(&["add", "CHANGELOG.md", "README.md", "SECURITY.md", "deploy", "docs/a.md"]));
-            assert_eq!(count(), 5);
-        }
-        fs::remove_dir_all(root).unwrap();
     }
 }
