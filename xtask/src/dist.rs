@@ -2,6 +2,7 @@
 //!
 //! Layout:
 //! - `contents`: what is in both: the program, manual pages, completions, unit, configuration, documents
+//! - `documents`: what people read, without links to what is left behind
 //! - `licences`: the texts under which the program's libraries may be given away
 //! - `tree`: files and where they go; `deb`, `tarball`: two ways to pack them; `effort`: how well
 //! - `trial`: the Debian package is installed, started, asked, upgraded and removed, in a folder
@@ -12,6 +13,7 @@
 
 mod contents;
 mod deb;
+mod documents;
 mod effort;
 mod licences;
 mod tarball;
@@ -26,29 +28,39 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 
 use crate::run;
+use crate::supply::FEATURES;
 use crate::workspace::Workspace;
 use contents::Contents;
 use effort::PackingEffort;
 
-/// The features of the program that is given away: all that it has.
-const FEATURES: &str = "otel,tls";
+/// The revision of the Debian package, of a version of the program.
+const REVISION: u32 = 1;
 
 /// Builds the program, packs it, tries the package, and writes the checksums.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let cargo = ["build", "--release", "--locked", "--package", "ratekeeper-cli", "--features", FEATURES];
-    run::succeed(run::cargo().current_dir(&workspace.root).args(cargo))?;
+    let remapped = remapped(&workspace.root);
+    run::succeed(run::cargo().current_dir(&workspace.root).args(cargo).args(["--config", &remapped]))?;
     let folder = workspace.target_dir.join("dist");
     let program = workspace.target_dir.join("release/ratekeeper");
-    let packed = Stage::new(workspace, &program, &folder, PackingEffort::Most)?.pack(workspace)?;
+    let stage = Stage::new(workspace, &program, &folder, PackingEffort::Most)?;
+    let packed = stage.pack(workspace)?;
     if let Some(package) = &packed.deb {
-        trial::run(package, &folder.join("trial"))?;
+        trial::run(package, &stage.later_deb(workspace)?, &folder.join("trial"))?;
+        if std::env::var_os("DEBEMAIL").is_none_or(|address| address.is_empty()) {
+            eprintln!(
+                "the package's maintainer has no address, and Debian's policy wants one: set DEBEMAIL before you hand it on"
+            );
+        }
     }
     let names: Vec<&str> = packed.files().filter_map(|file| file.file_name()?.to_str()).collect();
     let sums = run::quiet(Command::new("sha256sum").current_dir(&folder).args(&names))
         .context("sha256sum cannot be run")?;
     fs::write(folder.join("SHA256SUMS"), &sums)?;
     // What they were made of is in them.
-    for left in ["deb", "ratekeeper", "shlibs", "tarball", "trial"].map(|name| folder.join(name)) {
+    for left in ["deb", "documents", "later", "ratekeeper", "shlibs", "tarball", "trial"]
+        .map(|name| folder.join(name))
+    {
         let _ = if left.is_dir() { fs::remove_dir_all(left) } else { fs::remove_file(left) };
     }
     for file in packed.files() {
@@ -70,7 +82,7 @@ pub(crate) fn try_out(workspace: &Workspace) -> Result<()> {
         bail!("two tarballs of one program differ");
     }
     match &packed.deb {
-        Some(package) => trial::run(package, &folder.join("trial"))?,
+        Some(package) => trial::run(package, &stage.later_deb(workspace)?, &folder.join("trial"))?,
         None => eprintln!("not run: a Debian package is tried where one can be built"),
     }
     // It is some hundred megabytes, and nobody looks at it.
@@ -118,13 +130,33 @@ impl<'a> Stage<'a> {
         let tarball = self.tarball()?;
         let is_there = |tool| run::quiet(Command::new(tool).arg("--version")).is_some();
         let deb = if ["dpkg-deb", "dpkg-shlibdeps"].into_iter().all(is_there) {
-            Some(deb::pack(workspace, &self.contents, self.folder, self.time, self.effort)?)
+            Some(deb::pack(workspace, &self.contents, REVISION, self.folder, self.time, self.effort)?)
         } else {
             eprintln!("no dpkg-deb and dpkg-shlibdeps: no Debian package (Debian: apt-get install dpkg-dev)");
             None
         };
         Ok(Packed { tarball, deb })
     }
+
+    /// Packs a Debian package that the one of [`pack`](Self::pack) can be upgraded to, with another configuration. It is only tried.
+    fn later_deb(&self, workspace: &Workspace) -> Result<PathBuf> {
+        let folder = self.folder.join("later");
+        fs::create_dir_all(&folder)?;
+        let config = format!("{}\n# A later package says more.\n", self.contents.config);
+        let contents = Contents { config, ..self.contents.clone() };
+        deb::pack(workspace, &contents, REVISION + 1, &folder, self.time, PackingEffort::Least)
+    }
+}
+
+/// The setting of cargo by which the program holds no paths of this machine: a panic tells where in the sources it was. Whoever has
+/// flags of the compiler in the environment, or for this target, keeps those instead.
+fn remapped(root: &Path) -> String {
+    let mut flags = vec![format!("--remap-path-prefix={}=/ratekeeper", root.display())];
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    flags.extend(home.map(|home| format!("--remap-path-prefix={}=/cargo", home.display())));
+    // An array of JSON is one of TOML.
+    format!("build.rustflags={}", serde_json::json!(flags))
 }
 
 /// Seconds since 1970 that everything packed is dated at.
@@ -138,5 +170,19 @@ fn packing_time(workspace: &Workspace) -> Result<u64> {
         Some(committed) => Ok(committed),
         // A source archive has no commits.
         None => Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paths_of_this_machine_are_replaced() {
+        let setting = remapped(Path::new("/home/a b"));
+        let table: toml::Table = setting.parse().unwrap();
+        let flags = table["build"]["rustflags"].as_array().unwrap();
+        assert_eq!(flags[0].as_str(), Some("--remap-path-prefix=/home/a b=/ratekeeper"));
+        assert!(flags.iter().all(|flag| flag.as_str().is_some()));
     }
 }

@@ -5,12 +5,12 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::run::{self, say, step, succeed};
+use crate::run::{self, UsageError, say, step, succeed};
 use crate::setup;
 use crate::workspace::Workspace;
 
@@ -20,6 +20,8 @@ const MINUTES: f64 = 10.0;
 const POLL: Duration = Duration::from_millis(200);
 /// How long a target has to end after it was asked to.
 const FAREWELL: Duration = Duration::from_secs(60);
+/// What libFuzzer ends with when it is asked to end.
+const INTERRUPTED: i32 = 72;
 /// Ticks of `/proc` in a second: the same on every Linux.
 const TICKS: f64 = 100.0;
 
@@ -31,7 +33,7 @@ const FLAGS: [&str; 5] =
 /// Builds the targets, runs them one after the other, and prints the table.
 pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
     let all = targets(&workspace.root.join("fuzz/fuzz_targets"))?;
-    let FuzzOptions { minutes, targets } = FuzzOptions::parse(options, &all)?;
+    let FuzzOptions { minutes, targets } = FuzzOptions::parse(options, &all).context(UsageError)?;
     let folder = workspace.target_dir.join("fuzz");
     let mut tool = PathBuf::new();
     step("set-up", || {
@@ -48,14 +50,12 @@ pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
         })?;
     }
     table(&rows).iter().for_each(|line| say(line));
-    let failed: Vec<String> =
-        rows.iter().flat_map(|row| &row.failures).map(|path| path.display().to_string()).collect();
+    let failed: Vec<&str> = rows.iter().flat_map(|row| &row.failures).map(String::as_str).collect();
     match failed.is_empty() {
         true => Ok(()),
-        false => bail!(
-            "inputs that made a target fail: {}; mend it, and keep them in fuzz/corpus",
-            failed.join(", ")
-        ),
+        false => {
+            bail!("targets have failed: {}; mend it, and keep the inputs in fuzz/corpus", failed.join(", "))
+        }
     }
 }
 
@@ -120,7 +120,8 @@ struct FuzzRun {
     target: String,
     status: FuzzStatus,
     took: Duration,
-    failures: Vec<PathBuf>,
+    /// The inputs that made it fail; or how it ended, if it left none.
+    failures: Vec<String>,
 }
 
 /// What a target says of itself.
@@ -144,7 +145,7 @@ impl FuzzRun {
             fs::create_dir_all(folder)?;
         }
         let prefix = format!("{target}-");
-        let before = listed(&artifacts, &prefix)?;
+        set_aside(&artifacts, &prefix)?;
         let log = logs.join(format!("{target}.log"));
         let mut command = Command::new(folder.join(host()?).join("release").join(target));
         command.arg(&found).arg(workspace.root.join("fuzz/corpus").join(target)).args(FLAGS);
@@ -155,17 +156,21 @@ impl FuzzRun {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
         let mut child = command.spawn().with_context(|| format!("cannot run the target {target}"))?;
-        let took = let_run(&mut child, limit)?;
+        let (took, end) = let_run(&mut child, limit)?;
         let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         let mut status = said.lines().rev().find_map(FuzzStatus::parse).unwrap_or_default();
         // The last line that tells of edges may be an old one.
         let counted = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
         status.executions = counted.and_then(|count| count.trim().parse().ok()).unwrap_or(status.executions);
-        if status == FuzzStatus::default() {
+        let inputs = listed(&artifacts, &prefix)?;
+        let mut failures: Vec<String> = inputs.iter().map(|path| path.display().to_string()).collect();
+        // Killed for want of memory, for one, it leaves no input.
+        if let (Some(end), true) = (end, failures.is_empty()) {
+            failures.push(format!("{target} ended with {end}, see {}", log.display()));
+        }
+        if status == FuzzStatus::default() && failures.is_empty() {
             bail!("the target {target} has tried nothing; see {}", log.display());
         }
-        let mut failures = listed(&artifacts, &prefix)?;
-        failures.retain(|path| !before.contains(path));
         Ok(FuzzRun { target: target.to_owned(), status, took, failures })
     }
 }
@@ -187,12 +192,17 @@ impl FuzzStatus {
     }
 }
 
-/// Waits until a target has taken so much of the processor, and asks it to end. Returns how much it took.
-fn let_run(child: &mut Child, limit: Duration) -> Result<Duration> {
+/// Waits until a target has taken so much of the processor, and asks it to end. Returns how much it took; and how it ended, if that
+/// was a failure.
+fn let_run(child: &mut Child, limit: Duration) -> Result<(Duration, Option<ExitStatus>)> {
     let began = Instant::now();
     let mut took = Duration::ZERO;
     let mut asked: Option<Instant> = None;
-    while child.try_wait()?.is_none() {
+    loop {
+        if let Some(end) = child.try_wait()? {
+            let is_asked = asked.is_some() && end.code() == Some(INTERRUPTED);
+            return Ok((took, (!is_asked && !end.success()).then_some(end)));
+        }
         // By the clock on the wall where nobody tells.
         took = processor_time(child.id()).unwrap_or_else(|| began.elapsed());
         match asked {
@@ -206,7 +216,6 @@ fn let_run(child: &mut Child, limit: Duration) -> Result<Duration> {
         #[expect(clippy::disallowed_methods, reason = "nobody tells when a process has used so much")]
         std::thread::sleep(POLL);
     }
-    Ok(took)
 }
 
 /// How much of the processor a process has taken, by `/proc`.
@@ -219,6 +228,18 @@ fn processor_time(process: u32) -> Option<Duration> {
 fn parse_ticks(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?)
+}
+
+/// Moves what earlier runs of a target have left out of the way. An input that makes it fail has the same name in every run, so a name
+/// that is there already would tell nothing.
+fn set_aside(folder: &Path, prefix: &str) -> Result<()> {
+    let before = folder.join("before");
+    for path in listed(folder, prefix)? {
+        fs::create_dir_all(&before)?;
+        let name = path.file_name().context("a file has a name")?;
+        fs::rename(&path, before.join(name))?;
+    }
+    Ok(())
 }
 
 /// The files in a folder whose names begin so.
@@ -290,9 +311,35 @@ mod tests {
     #[test]
     fn a_row_for_each_target() {
         let status = FuzzStatus { executions: 5, edges: 4, features: 3, corpus: 2 };
-        let (took, failures) = (Duration::from_secs(90), vec![PathBuf::from("a")]);
+        let (took, failures) = (Duration::from_secs(90), vec!["a".to_owned()]);
         let lines = table(&[FuzzRun { target: "resp".to_owned(), status, took, failures }]);
         assert_eq!(lines[2], "| `resp` | 5 | 4 | 3 | 2 | 1.5 min | 1 |");
+    }
+
+    #[test]
+    fn an_input_that_fails_again_is_a_failure_again() {
+        let folder = std::env::temp_dir().join(format!("xtask-artifacts-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for _ in 0..2 {
+            set_aside(&folder, "resp-").unwrap();
+            assert!(listed(&folder, "resp-").unwrap().is_empty());
+            fs::write(folder.join("resp-crash-1"), "*").unwrap();
+            assert_eq!(listed(&folder, "resp-").unwrap(), [folder.join("resp-crash-1")]);
+        }
+        assert!(folder.join("before/resp-crash-1").exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn whoever_ends_badly_has_failed() {
+        let ended = |script: &str, limit: u64| {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let_run(&mut child, Duration::from_secs(limit)).unwrap().1
+        };
+        assert_eq!(ended("exit 0", 600), None);
+        assert_eq!(ended("exit 77", 600).unwrap().code(), Some(77));
+        assert_eq!(ended("exit 72", 600).unwrap().code(), Some(72), "nobody has asked it to");
+        assert_eq!(ended("kill -KILL $$", 600).unwrap().code(), None);
     }
 
     /// What there is a target for is told in the README of the targets, and has seeds.

@@ -27,9 +27,11 @@ pub(crate) const LINUX: &str = "x86_64-unknown-linux-gnu";
 pub(crate) const LIBRARY: &[&str] = &["--edges", "normal,build", "--package", "ratekeeper"];
 /// The server, as `cargo install ratekeeper-cli` has it.
 pub(crate) const SERVER: &[&str] = &["--edges", "normal,build", "--package", "ratekeeper-cli"];
-/// The server with all that it can do, as packages have it.
+/// The features of the program that is given away: all that it has.
+pub(crate) const FEATURES: &str = "otel,postgres,tls";
+/// The server with these, as packages have it.
 pub(crate) const WHOLE_SERVER: &[&str] =
-    &["--edges", "normal,build", "--package", "ratekeeper-cli", "--all-features"];
+    &["--edges", "normal,build", "--package", "ratekeeper-cli", "--features", FEATURES];
 /// Whatever is compiled here, tests and chores included.
 pub(crate) const EVERYTHING: &[&str] = &["--workspace", "--all-features"];
 

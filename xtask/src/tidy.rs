@@ -5,7 +5,8 @@
 //! - `house`: inside a crate, floors and no circles; `names`: one word for one thing; `doors`: who asks whom
 //! - `bans`, `marker`, `length`: what a file may not hold
 //! - `links`: what Markdown points to exists; `citations`: what comments cite does
-//! - `publish`, `supply`: what packages say, and what is in them; `changelog`, `toolchain`: what people are told is true
+//! - `publish`, `supply`, `features`: what packages say, what is in them, what they can do
+//! - `changelog`, `toolchain`: what people are told is true
 //! - `files`, `source`, `paths`, `text`, `markdown`, `finding`: what the checks read and what they say
 //! - `report`: figures that nothing fails on
 
@@ -14,6 +15,7 @@ mod bans;
 mod changelog;
 mod citations;
 mod doors;
+mod features;
 mod files;
 mod finding;
 mod house;
@@ -89,6 +91,7 @@ fn check(workspace: &Workspace) -> Result<(Vec<Finding>, String)> {
         }
     }
     findings.extend(toolchain::check(&read(Path::new("Cargo.toml"))?, &|path| read(path).ok()));
+    findings.extend(features::check(&|path| read(path).ok()));
     let version = workspace.members.first().map_or("", |member| &member.version);
     findings.extend(changelog::check(Path::new(CHANGES), &read(Path::new(CHANGES))?, version));
     findings.extend(supply::check(workspace, &read)?);

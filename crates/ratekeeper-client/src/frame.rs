@@ -186,7 +186,7 @@ fn parse(mut body: &[u8]) -> Result<FrameReply, ClientError> {
     if fields < 7 {
         return Ok(Err(ClientError::Refused("the server gave no reason".to_owned())));
     }
-    Ok(Err(ClientError::Refused(reply_map::text(&mut body)?)))
+    Ok(Err(ClientError::refused(&reply_map::text(&mut body)?)))
 }
 
 #[cfg(test)]

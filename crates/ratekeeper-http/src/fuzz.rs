@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use ratekeeper::testkit::fuzz::check_message;
 
 use crate::client::check_lesson;
 use crate::headers::{
@@ -95,8 +96,7 @@ pub fn request_keys(bytes: &[u8]) {
     let networks: Vec<Cidr> = match network.parse() {
         Ok(network) => vec![network],
         Err(error) => {
-            let error = error.to_string();
-            assert!(error.len() <= 1024 && !error.contains(char::is_control), "{error:?}");
+            check_message(&error.to_string());
             Vec::new()
         }
     };
@@ -147,10 +147,7 @@ pub fn request_keys(bytes: &[u8]) {
 fn check_key(key: Result<crate::key::KeyBuf, crate::key::ExtractError>) {
     match key {
         Ok(key) => assert!(key.key().is_ok() && !key.as_bytes().is_empty(), "{key:?}"),
-        Err(error) => {
-            let error = error.to_string();
-            assert!(error.len() <= 1024 && !error.contains(char::is_control), "{error:?}");
-        }
+        Err(error) => check_message(&error.to_string()),
     }
 }
 

@@ -321,13 +321,17 @@ impl From<RedisError> for StoreError {
 
 /// The most of a server's own words that is repeated, in characters.
 const MOST_TOLD: usize = 300;
+/// And in bytes, whatever the characters are: with what stands around them it is less than a kilobyte.
+const MOST_BYTES: usize = 700;
 
 /// Returns what a server has said as one line, and not all of it if it is long.
 fn one_line(text: &str) -> String {
     let letters = text.chars().take(MOST_TOLD);
     let mut line: String =
         letters.map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect();
-    if text.chars().nth(MOST_TOLD).is_some() {
+    let is_longer = line.len() > MOST_BYTES || text.chars().nth(MOST_TOLD).is_some();
+    line.truncate(line.floor_char_boundary(MOST_BYTES));
+    if is_longer {
         line.push('…');
     }
     line
@@ -370,6 +374,7 @@ mod tests {
         let broken = said("READONLY two\nlines".to_owned());
         assert!(broken.contains("two\u{fffd}lines; the server is a replica"), "{broken}");
         assert!(said(format!("ERR {}", "x".repeat(5_000))).len() < 400);
+        assert!(said(format!("ERR {}", "\u{1f980}".repeat(5_000))).len() < 1024);
     }
 
     #[test]

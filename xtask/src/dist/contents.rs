@@ -6,25 +6,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::documents;
 use super::licences;
 use super::tree::FileTree;
 use crate::run;
 use crate::workspace::Workspace;
 
-/// Folders and files that are packed as they are, for people to read.
-const DOCUMENTS: [&str; 5] = ["CHANGELOG.md", "README.md", "SECURITY.md", "deploy", "docs"];
-/// Of those, what is of no use without the sources, or has a place of its own.
-const LEFT_OUT: [&str; 6] = [
-    "deploy/Dockerfile",
-    "deploy/Dockerfile.dockerignore",
-    "deploy/debian",
-    "deploy/ratekeeper.service",
-    "docs/Cargo.toml",
-    "docs/guides.rs",
-];
-
 /// The parts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Contents {
     pub(super) version: String,
     /// The program, without what only debuggers read.
@@ -82,7 +71,7 @@ impl Contents {
             config: read("deploy/ratekeeper.toml")?,
             changes: read("CHANGELOG.md")?,
             licences: licences::collect(workspace)?,
-            documents: documents(root)?,
+            documents: documents::collect(root, &folder.join("documents"))?,
             root: root.clone(),
             version,
         })
@@ -112,29 +101,6 @@ fn stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
     run::quiet(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&copy))
         .context("strip cannot be run (Debian: apt-get install binutils)")?;
     Ok(copy)
-}
-
-/// The files that people read.
-fn documents(root: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let mut found = Vec::new();
-    let mut open: Vec<PathBuf> = DOCUMENTS.iter().map(PathBuf::from).collect();
-    while let Some(path) = open.pop() {
-        if LEFT_OUT.iter().any(|left_out| path == Path::new(left_out)) {
-            continue;
-        }
-        let from = root.join(&path);
-        if from.is_dir() {
-            for entry in fs::read_dir(&from)? {
-                open.push(path.join(entry?.file_name()));
-            }
-        } else if from.is_file() {
-            found.push((path, from));
-        } else {
-            bail!("{} is to be packed, but does not exist", path.display());
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 #[cfg(test)]

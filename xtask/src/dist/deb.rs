@@ -12,8 +12,6 @@ use super::tree::FileTree;
 use crate::run;
 use crate::workspace::Workspace;
 
-/// The revision of the package, of a version of the program.
-const REVISION: &str = "1";
 const DOCUMENTS: &str = "usr/share/doc/ratekeeper";
 const CONFIG: &str = "etc/ratekeeper/ratekeeper.toml";
 const SCRIPTS: [&str; 3] = ["postinst", "postrm", "prerm"];
@@ -32,10 +30,11 @@ const UNIT: [(&str, &str); 3] = [
     ("DynamicUser=yes", "User=ratekeeper"),
 ];
 
-/// Packs everything where Debian has it.
+/// Packs everything where Debian has it. The revision is that of the package, of a version of the program.
 pub(super) fn pack(
     workspace: &Workspace,
     contents: &Contents,
+    revision: u32,
     folder: &Path,
     time: u64,
     effort: PackingEffort,
@@ -43,7 +42,7 @@ pub(super) fn pack(
     let architecture =
         run::quiet(Command::new("dpkg").arg("--print-architecture")).context("cannot run dpkg")?;
     let architecture = architecture.trim();
-    let version = format!("{}-{REVISION}", contents.version);
+    let version = format!("{}-{revision}", contents.version);
     let staged = folder.join("deb");
     tree(contents, &version, time)?.write(&staged)?;
 
@@ -125,7 +124,8 @@ fn control(version: &str, architecture: &str, libraries: &str, kilobytes: u64) -
          Section: net\nPriority: optional\nDescription: rate limiter for programs in every language\n \
          A server that says whether a request may pass, over the Redis protocol,\n \
          HTTP, gRPC and MessagePack, and in place of Envoy's rate limit service.\n \
-         Limits live in memory, or in a Redis that several servers share.\n .\n \
+         Limits live in memory, or in a Redis or a PostgreSQL that several servers\n \
+         share.\n .\n \
          The package has the command ratekeeper as well, which replays access logs\n \
          against limits, and measures a server.\n",
         maintainer()

@@ -27,8 +27,8 @@ const HELPER: &str = "/usr/bin/deb-systemd-helper";
 /// Where that puts what the unit is enabled by.
 const ENABLED: &str = "etc/systemd/system/multi-user.target.wants/ratekeeper.service";
 
-/// Puts a package through its life.
-pub(super) fn run(package: &Path, root: &Path) -> Result<()> {
+/// Puts a package through its life, with a later one that has another configuration.
+pub(super) fn run(package: &Path, later: &Path, root: &Path) -> Result<()> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
     let can_install = is_root && Path::new(HELPER).exists();
     let dpkg = Dpkg { root };
@@ -46,8 +46,10 @@ pub(super) fn run(package: &Path, root: &Path) -> Result<()> {
         let config = root.join(CONFIG);
         let changed = fs::read_to_string(&config)? + mine;
         fs::write(&config, &changed)?;
-        dpkg.run("--install", package.as_os_str())?;
+        dpkg.run("--install", later.as_os_str())?;
         ensure!(fs::read_to_string(&config)? == changed, "an upgrade lost what the administrator wrote");
+        let beside = root.join(format!("{CONFIG}.dpkg-dist"));
+        ensure!(beside.exists(), "an upgrade did not leave the new configuration beside the administrator's");
         dpkg.run("--remove", "ratekeeper".as_ref())?;
         ensure!(
             !root.join(PROGRAM).exists() && config.exists(),

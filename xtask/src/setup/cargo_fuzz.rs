@@ -10,11 +10,12 @@ use crate::run;
 /// Pinned: everyone builds targets the same way.
 const VERSION: &str = "0.13.2";
 
-/// The cargo-fuzz on `PATH`, that of an earlier run, or one built now.
+/// The cargo-fuzz of an earlier run, that on `PATH` if it is of the same version, or one built now.
 pub(crate) fn find_or_install(tools: &Path) -> Result<PathBuf> {
     let (root, common) = (tools.join(format!("cargo-fuzz-{VERSION}")), PathBuf::from("cargo-fuzz"));
     let own = root.join("bin/cargo-fuzz");
-    if let Some(found) = [&own, &common].into_iter().find(|tool| version(tool).is_some()) {
+    let is_right = |tool: &&PathBuf| version(tool).as_deref() == Some(VERSION);
+    if let Some(found) = [&own, &common].into_iter().find(is_right) {
         return Ok(found.clone());
     }
     eprintln!("installing cargo-fuzz {VERSION} into {}", root.display());
@@ -24,8 +25,10 @@ pub(crate) fn find_or_install(tools: &Path) -> Result<PathBuf> {
     Ok(own)
 }
 
+/// What a cargo-fuzz says of itself: `cargo-fuzz 0.13.2`.
 fn version(tool: &Path) -> Option<String> {
-    run::quiet(Command::new(tool).args(["fuzz", "--version"]))
+    let said = run::quiet(Command::new(tool).args(["fuzz", "--version"]))?;
+    said.split_whitespace().nth(1).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -36,5 +39,7 @@ mod tests {
     fn something_else_is_no_cargo_fuzz() {
         assert_eq!(version(Path::new("/bin/false")), None);
         assert_eq!(version(Path::new("/nowhere/cargo-fuzz")), None);
+        // It repeats its arguments, and the second of them is no version.
+        assert_ne!(version(Path::new("echo")).as_deref(), Some(VERSION));
     }
 }

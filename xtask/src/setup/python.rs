@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
+use super::pip;
 use crate::run;
 
 /// Pinned: everyone tests with the same clients.
@@ -20,11 +21,16 @@ const PACKAGES: [&str; 8] = [
     "schemathesis==4.32.5",
 ];
 
-/// The interpreter that has the packages, installed now unless an earlier run did.
+/// The interpreter that has the packages, installed now unless an earlier run did, or could not.
 pub(crate) fn find_or_install(tools: &Path) -> Result<PathBuf> {
     let (python, note) = (interpreter(tools), note(tools));
     if is_current(&note) && python.exists() {
         return Ok(python);
+    }
+    // Trying in vain would cost half a minute at each run.
+    let tried = tools.join("python.tried");
+    if is_current(&tried) {
+        bail!("pip could not fetch them before: remove {} to ask it again", tried.display());
     }
     let folder = folder(tools);
     eprintln!("installing Python clients into {}", folder.display());
@@ -33,14 +39,19 @@ pub(crate) fn find_or_install(tools: &Path) -> Result<PathBuf> {
         .context("python3 cannot make an environment (Debian: apt-get install python3-venv)")?;
     // Wheels only: compiling gRPC takes longer than all tests.
     let flags = ["--quiet", "--only-binary=:all:", "--disable-pip-version-check"];
-    run::succeed(
+    let fetched = run::succeed(
         Command::new(&python)
             .args(["-m", "pip", "install"])
             .args(flags)
+            .args(pip::PATIENCE)
             .args(PACKAGES)
             .env("PIP_ROOT_USER_ACTION", "ignore")
             .stdin(Stdio::null()),
-    )?;
+    );
+    if fetched.is_err() {
+        fs::write(&tried, PACKAGES.join("\n"))?;
+    }
+    fetched?;
     // Written last, so that an interrupted run is begun again.
     fs::write(note, PACKAGES.join("\n"))?;
     Ok(python)
@@ -77,6 +88,9 @@ mod tests {
         assert!(!is_current(&note));
         fs::write(&note, PACKAGES.join("\n")).unwrap();
         assert!(is_current(&note));
+        fs::write(tools.join("python.tried"), PACKAGES.join("\n")).unwrap();
+        let error = find_or_install(&tools).unwrap_err().to_string();
+        assert!(error.starts_with("pip could not fetch them before: remove "), "{error}");
         fs::remove_dir_all(tools).unwrap();
     }
 }

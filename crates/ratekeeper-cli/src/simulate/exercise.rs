@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use ratekeeper::Timestamp;
+use ratekeeper::testkit::fuzz::check_message;
 
 use super::lines::{LineReader, TraceLine};
 use super::policy::SimulatedPolicy;
@@ -10,9 +11,6 @@ use super::progress::ReplayProgress;
 use super::replay::Replay;
 use super::replay_error::ReplayError;
 use super::trace::{KeyField, TraceFormat, TraceParser, exercise_line};
-
-/// The longest error.
-const MAX_ERROR: usize = 1024;
 
 /// Reads bytes as a trace: the first byte tells in which format, the next four in which pieces they come.
 ///
@@ -68,7 +66,7 @@ fn replay(flags: u8, trace: impl Read) -> String {
         }
         Err(failure) => {
             let error = ReplayError { trace: "a.log".to_owned(), failure }.to_string();
-            assert!(error.len() <= MAX_ERROR && !error.contains(char::is_control), "{error:?}");
+            check_message(&error);
             error
         }
     };

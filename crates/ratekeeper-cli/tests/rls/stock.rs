@@ -131,11 +131,7 @@ fn rules_that_the_go_service_does_not_have() {
     folder.write("better.yaml", include_str!("fixtures/better.yaml"));
     ask("better", &serve(&folder, "better.yaml", "", &[]), &[]);
     for redis in Redis::each() {
-        ask(
-            "better",
-            &serve(&folder, "better.yaml", "", &["--store", &redis.url()]),
-            &[],
-        );
+        ask("better", &serve(&folder, "better.yaml", "", &["--store", &redis.url()]), &[]);
     }
 }
 
@@ -153,8 +149,7 @@ fn counters_that_the_go_service_shares() {
         let folder = Folder::new("rls-layout");
         folder.write("layout.yaml", LAYOUT);
         let section = format!("redis_layout = \"envoyproxy\"\ncache_key_prefix = \"{prefix}\"\n");
-        let server =
-            serve(&folder, "layout.yaml", &section, &["--store", &redis.url()]);
+        let server = serve(&folder, "layout.yaml", &section, &["--store", &redis.url()]);
         ask("layout", &server, &[&redis.port().to_string(), prefix]);
     }
 }

@@ -1,10 +1,8 @@
 //! What must hold of any bytes whatsoever: called by the fuzz target, by the test that replays its corpus, and by property
 //! tests. Panics when it does not hold.
 
+use ratekeeper::testkit::fuzz::check_message;
 use ratekeeper_server::rls::{Explanation, RlsEntry, RlsSettings, SourceTexts, parse_sources};
-
-/// No message is longer than this, whatever it quotes.
-const MAX_MESSAGE_LEN: usize = 1024;
 
 /// Checks bytes as a file: it is a configuration, or every mistake has a line of it, in one short line each.
 pub(crate) fn read_rls(bytes: &[u8]) {
@@ -15,7 +13,7 @@ pub(crate) fn read_rls(bytes: &[u8]) {
     let check = |findings: &[ratekeeper_server::rls::RlsFinding]| {
         for finding in findings {
             let written = finding.to_string();
-            assert!(written.len() <= MAX_MESSAGE_LEN && !written.contains(['\n', '\r']), "{written:?}");
+            check_message(&written);
             assert!(
                 finding.line.is_none_or(|line| (1..=lines).contains(&line)),
                 "{written} of {lines} lines"

@@ -43,11 +43,7 @@ pub(super) fn decode(input: &[u8]) -> WireReply {
         Some(b"200") if memmem::find(body, b"\"allowed\":false").is_some() => {
             WireReply::Whole(len, LoadAnswer::Denied)
         }
-        Some(status) if status != b"200" => {
-            let shown = &body[..body.len().min(200)];
-            let message = format!("{} {}", String::from_utf8_lossy(status), String::from_utf8_lossy(shown));
-            WireReply::Error(len, message)
-        }
+        Some(status) if status != b"200" => WireReply::error(len, &[status, b" ", body].concat()),
         _ => WireReply::Foreign,
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn decode(input: &[u8]) -> WireReply {
                 [0xd9, _, text @ ..] | [0xa0..=0xbf, text @ ..] => text,
                 other => other,
             };
-            WireReply::Error(len, String::from_utf8_lossy(text).into_owned())
+            WireReply::error(len, text)
         }
         _ => WireReply::Foreign,
     }

@@ -27,9 +27,7 @@ pub(super) fn decode(input: &[u8]) -> WireReply {
         };
     };
     match line {
-        [b'-', message @ ..] => {
-            WireReply::Error(input.len() - rest.len(), String::from_utf8_lossy(message).into_owned())
-        }
+        [b'-', message @ ..] => WireReply::error(input.len() - rest.len(), message),
         [b'*', count @ (b'1'..=b'9')] => integers(input.len(), count - b'0', rest),
         _ => WireReply::Foreign,
     }

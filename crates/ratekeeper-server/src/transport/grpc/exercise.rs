@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use ratekeeper::testkit::fuzz::check_message;
 use tokio::time::timeout;
 
 use super::call;
@@ -47,8 +48,6 @@ const IS_FRAMED: u8 = 0x40;
 
 /// How long a call may take, by a clock that goes on as soon as everybody waits.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest text of a status.
-const MAX_MESSAGE: usize = 1024;
 
 /// Calls a method with these bytes, whole and in pieces: a byte that tells which, four that tell how long the pieces are, and
 /// the message.
@@ -140,12 +139,7 @@ impl Called {
             reply.end.status().map(|status| (status.number(), status.message().to_owned()))
         });
         if let Some(Some((code, message))) = &end {
-            assert!(
-                !message.is_empty() && message.len() <= MAX_MESSAGE,
-                "{} bytes: {message}",
-                message.len()
-            );
-            assert!(!message.contains(char::is_control), "{message:?}");
+            check_message(message);
             assert!(![4, 13, 14].contains(code), "the server is to blame: {code} {message}");
         }
         Called { messages: without_ids(answer), end }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ratekeeper::testkit::fuzz::check_message;
+
 use super::answer::PREFIX;
 use super::protocol::MsgPackProtocol;
 use super::reader::{PackReader, PackValue};
@@ -66,7 +68,7 @@ fn frames(mut stream: &[u8]) -> usize {
     count
 }
 
-/// Returns how many replies there are: each is one value, within the bound of clients.
+/// Returns how many replies there are: each is one value, within the bound of clients, and a refusal one short line.
 fn replies(mut out: &[u8]) -> usize {
     let mut count = 0;
     while !out.is_empty() {
@@ -79,6 +81,10 @@ fn replies(mut out: &[u8]) -> usize {
             panic!("no reply: {}", body.escape_ascii())
         };
         assert!(reader.skip_within(value).is_ok() && reader.left() == 0, "{}", body.escape_ascii());
+        if let [0x97, 0xc2, _, _, _, _, _, 0xd9, _, message @ ..] = body {
+            let Ok(message) = str::from_utf8(message) else { panic!("no text: {}", body.escape_ascii()) };
+            check_message(message);
+        }
         count += 1;
         out = after;
     }
