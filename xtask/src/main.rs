@@ -31,6 +31,7 @@ mod workspace;
 use std::io::Write;
 use std::process::ExitCode;
 
+use run::UsageError;
 use workspace::Workspace;
 
 const USAGE: &str = "\
@@ -41,7 +42,7 @@ Usage: cargo xtask <command>
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
-  soak [--minutes N] [--seed S] [--on memory|redis|cluster|sentinel] [--binary SERVER]
+  soak [--minutes N | --short] [--turn-minutes M] [--seed S] [--turn T] [--on memory|redis|cluster|sentinel] [--binary SERVER]
           Run servers on each store under load and faults of a seed, and check what must hold every second
   packages
           Make the packages of all crates, and try the Debian package, with the program that the tests have built
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args.as_slice() {
-        [] | ["help" | "-h" | "--help", ..] | [_, "-h" | "--help"] => {
+        [] | ["help" | "-h" | "--help", ..] | [_, .., "-h" | "--help"] => {
             // A closed pipe (`cargo xtask | head -1`) is no failure of ours.
             let _ = std::io::stdout().write_all(USAGE.as_bytes());
             return ExitCode::SUCCESS;
@@ -100,7 +101,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("\nxtask: {error:#}");
-            ExitCode::FAILURE
+            if error.is::<UsageError>() { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Steps, commands and deadlines.
 
+use std::fmt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,16 @@ use anyhow::{Context, Result, bail};
 
 /// How often a child with a deadline is looked at: far below what a person notices, far above what costs.
 const POLL: Duration = Duration::from_millis(10);
+
+/// The context of an error about a command line that cannot be understood. It decides about the exit code.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UsageError;
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot understand the command line")
+    }
+}
 
 /// Announces a step, runs it, and says how long it took; a failure carries the step's name.
 pub(crate) fn step(name: &str, body: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -95,6 +106,15 @@ mod tests {
     fn a_failure_carries_the_steps_name() {
         let error = step("clippy", || bail!("exit 101")).unwrap_err();
         assert_eq!(format!("{error:#}"), "step `clippy` failed: exit 101");
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_told_from_work_that_failed() {
+        let wrong: Result<()> = Err(anyhow::anyhow!("--minutes x")).context(UsageError);
+        let wrong = wrong.context("fuzz").unwrap_err();
+        assert!(wrong.is::<UsageError>());
+        assert_eq!(format!("{wrong:#}"), "fuzz: cannot understand the command line: --minutes x");
+        assert!(!anyhow::anyhow!("exit 101").is::<UsageError>());
     }
 
     #[test]
