@@ -50,11 +50,11 @@ impl SoakOptions {
             turn: None,
             binary: None,
         };
-        let mut is_long = false;
+        let (mut is_short, mut is_long) = (false, false);
         let mut options = options.iter();
         while let Some(option) = options.next() {
             if *option == "--short" {
-                parsed.minutes = None;
+                is_short = true;
                 continue;
             }
             let value = *options.next().with_context(|| format!("{option}: its value is missing"))?;
@@ -85,8 +85,11 @@ impl SoakOptions {
                 _ => bail!("soak: unknown option {option}"),
             }
         }
-        if is_long && parsed.minutes.is_none() {
+        if is_short && is_long {
             bail!("--short: its turns have a length of their own; leave --minutes and --turn-minutes out");
+        }
+        if is_short {
+            parsed.minutes = None;
         }
         let stores = if parsed.on.is_some() { 1 } else { STORES.len() as u64 };
         if let Some(minutes) = parsed.minutes
