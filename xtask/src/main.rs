@@ -42,7 +42,7 @@ Usage: cargo xtask <command>
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
-  soak [--minutes N] [--seed S] [--on memory|redis|cluster|sentinel] [--binary SERVER]
+  soak [--minutes N | --short] [--turn-minutes M] [--seed S] [--turn T] [--on memory|redis|cluster|sentinel] [--binary SERVER]
           Run servers on each store under load and faults of a seed, and check what must hold every second
   packages
           Make the packages of all crates, and try the Debian package, with the program that the tests have built

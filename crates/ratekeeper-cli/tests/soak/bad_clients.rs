@@ -1,22 +1,33 @@
 //! Clients that ask and never read, send a byte a second, or stop in the middle of a request.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{interval, timeout};
 
 use crate::book::Book;
+use crate::judged::DEAF;
 use crate::schedule::Fault;
 use crate::support::command;
 
 /// How many there are of them on each transport.
 const EACH: usize = 8;
 
-/// The most requests that one of them sends.
-const MOST_REQUESTS: usize = 2_000;
+/// The most bytes of requests that one of them sends: more than all buffers between it and the server hold.
+const MOST_BYTES: usize = 1 << 20;
+
+/// How many requests are in one write.
+const AT_ONCE: usize = 32;
+
+/// What a deaf client has for what is sent to it, and for what it sends: so little that the server has to wait soon.
+const SMALL_BUFFER: u32 = 4096;
+
+/// The server reads no more if a write does not get on for so long.
+const STUCK: Duration = Duration::from_millis(700);
 
 /// What each transport is sent: one request, over and over, or as much of it as there is time for.
 fn request(transport: &str) -> Vec<u8> {
@@ -75,19 +86,27 @@ impl BadClient {
     /// Goes on until its time is over.
     async fn run(self, fault: Fault) {
         let request = request(self.transport);
-        let Ok(mut socket) = TcpStream::connect(self.address).await else { return };
+        let Ok(mut socket) = self.connect(fault).await else { return };
         match fault {
-            Fault::DeafClients => {
-                // Requests that may be answered are counted before they are sent.
-                for _ in 0..if self.transport == "grpc" { 1 } else { MOST_REQUESTS } {
-                    self.asked();
-                    if socket.write_all(&request).await.is_err() {
-                        return;
+            Fault::DeafClients if self.transport != "grpc" => {
+                let requests = request.repeat(AT_ONCE);
+                for _ in 0..MOST_BYTES / requests.len() {
+                    // Requests that may be answered are counted before they are sent.
+                    self.asked(AT_ONCE);
+                    match timeout(STUCK, socket.write_all(&requests)).await {
+                        Ok(Ok(())) => {}
+                        // It was killed, or cut the connection.
+                        Ok(Err(_)) => return,
+                        Err(_) => {
+                            self.book.pages().judged.add(DEAF, true);
+                            return std::future::pending().await;
+                        }
                     }
                 }
+                self.book.pages().judged.add(DEAF, false);
             }
             Fault::SlowClients => {
-                self.asked();
+                self.asked(1);
                 let mut ticks = interval(Duration::from_secs(1));
                 for byte in &request {
                     ticks.tick().await;
@@ -96,8 +115,14 @@ impl BadClient {
                     }
                 }
             }
+            Fault::DeafClients => {
+                self.asked(1);
+                if socket.write_all(&request).await.is_err() {
+                    return;
+                }
+            }
             _ => {
-                self.asked();
+                self.asked(1);
                 if socket.write_all(&request[..request.len() / 2]).await.is_err() {
                     return;
                 }
@@ -107,8 +132,17 @@ impl BadClient {
         std::future::pending::<()>().await;
     }
 
-    /// The server may count one more: whichever start of it, for nobody reads the answer.
-    fn asked(&self) {
-        self.book.pages().instances[self.instance].counts.asked += 1;
+    async fn connect(&self, fault: Fault) -> io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        if fault == Fault::DeafClients {
+            socket.set_recv_buffer_size(SMALL_BUFFER)?;
+            socket.set_send_buffer_size(SMALL_BUFFER)?;
+        }
+        socket.connect(self.address).await
+    }
+
+    /// The server may count so many more: whichever start of it, for nobody reads the answers.
+    fn asked(&self, count: usize) {
+        self.book.pages().instances[self.instance].counts.asked += count as u64;
     }
 }

@@ -4,7 +4,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use crate::bound::Admission;
-use crate::checker::{HORIZON, HeldSpan, Outcome, Sample};
+use crate::checker::HORIZON;
+use crate::judged::JudgedCounts;
+use crate::seen::{HeldSpan, Outcome, Sample};
 use crate::timeline::{Nanos, Timeline};
 
 /// What clients have counted of one server since it was started.
@@ -41,15 +43,17 @@ pub(crate) struct Book {
 pub(crate) struct Pages {
     pub(crate) timeline: Timeline,
     pub(crate) instances: Vec<InstanceState>,
-    /// By law: admissions, and when it was asked for.
+    /// By law: admissions, and when somebody asked and was refused.
     pub(crate) admitted: Vec<Vec<Admission>>,
-    pub(crate) asked: Vec<Vec<Nanos>>,
+    pub(crate) refused: Vec<Vec<(Nanos, Nanos)>>,
     pub(crate) holds: Vec<HeldSpan>,
     /// Since they were last taken.
     pub(crate) samples: Vec<Sample>,
     /// Of every client: its instance, and when it last had a decision.
     pub(crate) last_decided: Vec<(usize, Nanos)>,
     pub(crate) totals: Totals,
+    /// What is judged where it happens, and not once a second.
+    pub(crate) judged: JudgedCounts,
 }
 
 /// Of the whole turn.
@@ -69,7 +73,7 @@ impl Book {
         let pages = Pages {
             instances: vec![InstanceState::default(); instances],
             admitted: vec![Vec::new(); laws],
-            asked: vec![Vec::new(); laws],
+            refused: vec![Vec::new(); laws],
             ..Pages::default()
         };
         Book { began: OnceLock::new(), pages: Mutex::new(pages) }
@@ -94,6 +98,13 @@ impl Pages {
     pub(crate) fn add_client(&mut self, instance: usize, now: Nanos) -> usize {
         self.last_decided.push((instance, now));
         self.last_decided.len() - 1
+    }
+
+    /// Whether every client has had a decision since whatever disturbed it was over.
+    pub(crate) fn is_everybody_served(&self, now: Nanos) -> bool {
+        self.last_decided
+            .iter()
+            .all(|(instance, decided)| *decided > self.timeline.last_disturbance(*instance, now))
     }
 
     /// The counts of this start of a server; none if it is another by now.
@@ -125,8 +136,8 @@ impl Pages {
         for admitted in &mut self.admitted {
             admitted.retain(|one| one.after >= from);
         }
-        for asked in &mut self.asked {
-            asked.retain(|at| *at >= from);
+        for refused in &mut self.refused {
+            refused.retain(|(_, answered)| *answered >= from);
         }
         self.holds.retain(|span| span.to >= from);
     }

@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::bound::Admission;
+use crate::judged::{
+    ADMITTED, DESCRIPTORS, DIED, ERROR, GROWTH, HELD_AT_ONCE, HELD_BACK, JudgedCounts, LONGEST, MEMORY,
+    METRICS, P99, PANICKED, PROMISE, SILENCE, SNAPSHOT_AGE, STATS, THREADS,
+};
 use crate::law::{Law, worst_span};
-use crate::timeline::{Nanos, SECOND, Timeline};
+use crate::seen::{HeldSpan, Outcome, Reading, Seen};
+use crate::timeline::{Nanos, SECOND};
 
 /// How long admissions are looked at again: in every span up to this length.
 pub(crate) const HORIZON: Nanos = 30 * SECOND;
@@ -27,9 +31,12 @@ const LEAST_REPLIES: u64 = 1_000;
 
 /// Memory that is no file's, of one server.
 const MOST_MEMORY: u64 = 160 << 20;
-/// When a server has warmed up, and how much it may have grown since.
-const WARM: (Nanos, Nanos) = (10 * SECOND, 25 * SECOND);
-const MOST_GROWTH: u64 = 24 << 20;
+/// Memory is compared over times of this length, by the least in each: what is taken for a while is given back in it. In the
+/// first of a process it warms up.
+const GROWTH_SPAN: Nanos = 30 * SECOND;
+/// How much it may have grown since, at once and in every minute: a leak passes the first, and then the second.
+const MOST_GROWTH: u64 = 8 << 20;
+const MOST_GROWTH_A_MINUTE: u64 = 4 << 20;
 
 /// Descriptors beside those of clients: files, listeners, connections of two loops to up to nine servers of Redis.
 const OWN_DESCRIPTORS: u64 = 96;
@@ -38,89 +45,11 @@ const MOST_THREADS: u64 = 32;
 
 /// Over how long it is looked at whether a limit gives what it has to give.
 const FLOW_SPAN: Nanos = 3 * SECOND;
-/// How long before that nothing may have happened: whoever stepped back has caught up by then.
-const FLOW_CALM: Nanos = 8 * SECOND;
+/// How long after a refusal that is: what was admitted at the same time has been answered by then.
+const FLOW_LATER: Nanos = SECOND;
 
-/// How a request ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The store decided it.
-    Decided,
-    /// The failure mode did, or the server answered with an error.
-    Failed(String),
-    /// There was no answer: the connection was lost, or none could be made, or it took too long.
-    Lost(String),
-    /// It was refused, though it came when it had been told to.
-    Broken(String),
-}
-
-/// One request of a good client.
-#[derive(Clone, Debug)]
-pub(crate) struct Sample {
-    pub(crate) instance: usize,
-    pub(crate) client: usize,
-    pub(crate) sent: Nanos,
-    pub(crate) answered: Nanos,
-    pub(crate) outcome: Outcome,
-}
-
-/// A hold, as its client knows it: live for certain from the answer to when it was ended, or its lease was over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HeldSpan {
-    pub(crate) from: Nanos,
-    pub(crate) to: Nanos,
-}
-
-/// What clients and the server have counted since the server was started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
-    /// Answers that clients had before the server was asked.
-    pub(crate) answered: u64,
-    pub(crate) allowed: u64,
-    pub(crate) denied: u64,
-    /// Requests that clients had sent after it had answered.
-    pub(crate) asked: u64,
-    /// What `/metrics` says: allowed, denied, errors.
-    pub(crate) metrics: [u64; 3],
-    /// What `/v1/stats` said before and after that: it is as old as a second.
-    pub(crate) stats: [u64; 3],
-}
-
-/// What was seen of one server from outside.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reading {
-    pub(crate) instance: usize,
-    /// How old the process is.
-    pub(crate) age: Nanos,
-    pub(crate) memory: u64,
-    pub(crate) descriptors: u64,
-    pub(crate) threads: u64,
-    /// Connections of clients, good and bad.
-    pub(crate) clients: u64,
-    /// Whether it ended without being killed.
-    pub(crate) has_died: bool,
-    /// Whether it said that something panicked.
-    pub(crate) has_panicked: bool,
-    pub(crate) sums: Option<Sums>,
-    /// How old the file of state was when the server was killed, and how old it may have been.
-    pub(crate) snapshot_age: Option<(Nanos, Nanos)>,
-}
-
-/// What was seen until now; what was new in this second is apart.
-#[derive(Debug)]
-pub(crate) struct Seen<'a> {
-    pub(crate) now: Nanos,
-    pub(crate) timeline: &'a Timeline,
-    /// Of every law, what was admitted within the horizon, and when it was asked for.
-    pub(crate) admitted: &'a [Vec<Admission>],
-    pub(crate) asked: &'a [Vec<Nanos>],
-    pub(crate) holds: &'a [HeldSpan],
-    /// New requests.
-    pub(crate) samples: &'a [Sample],
-    /// When each client had its last decision; none of clients whose server is not there.
-    pub(crate) last_decided: &'a [(usize, Nanos)],
-    pub(crate) readings: &'a [Reading],
-}
+/// For how long before the server may not have been disturbed if `/v1/stats` is to be as new as it says.
+const STATS_CALM: Nanos = 5 * SECOND;
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,24 +78,67 @@ pub(crate) struct Checker {
     instances: usize,
     /// How many places of the plan that is held there are.
     places: usize,
+    /// Whether there are bounds by the clock on the wall: of replies, of silence, of the age of a file.
+    is_timed: bool,
     latency: Histogram<u64>,
-    /// The most memory of each process while it warmed up.
-    warm: BTreeMap<usize, u64>,
+    /// Of each process, by its instance.
+    troughs: BTreeMap<usize, Troughs>,
     violations: Vec<Violation>,
     /// The worst use of each bound.
     pub(crate) usages: BTreeMap<String, Usage>,
+    /// How often each invariant was judged.
+    pub(crate) judged: JudgedCounts,
+}
+
+/// The least memory of a process in each span of its life; the largest number where nobody looked.
+#[derive(Debug, Default)]
+struct Troughs {
+    age: Nanos,
+    spans: Vec<u64>,
+}
+
+impl Troughs {
+    /// Adds a reading. If a span is over by it: what the process had when it had warmed up, what it has now, and the most
+    /// that it may have.
+    fn add(&mut self, age: Nanos, memory: u64) -> Option<(u64, u64, u64)> {
+        if age < self.age {
+            *self = Troughs::default();
+        }
+        self.age = age;
+        let span = usize::try_from(age / GROWTH_SPAN).unwrap();
+        let is_new = span >= self.spans.len();
+        let over = if is_new { self.compare() } else { None };
+        if is_new {
+            self.spans.resize(span + 1, u64::MAX);
+        }
+        self.spans[span] = self.spans[span].min(memory);
+        over
+    }
+
+    /// The last span with the first after the warming up.
+    fn compare(&self) -> Option<(u64, u64, u64)> {
+        let (first, last) = (*self.spans.get(1)?, *self.spans.last()?);
+        let spans = u64::try_from(self.spans.len() - 2).unwrap();
+        if spans == 0 || first == u64::MAX || last == u64::MAX {
+            return None;
+        }
+        let most = MOST_GROWTH + MOST_GROWTH_A_MINUTE * spans * (GROWTH_SPAN / SECOND) / 60;
+        Some((first, last, most))
+    }
 }
 
 impl Checker {
-    pub(crate) fn new(laws: Vec<Law>, instances: usize, places: usize) -> Self {
+    pub(crate) fn new(laws: Vec<Law>, instances: usize, places: usize, is_timed: bool) -> Self {
         Checker {
             laws,
             instances,
             places,
+            is_timed,
             latency: Histogram::new_with_bounds(1, 60_000_000, 3).unwrap(),
-            warm: BTreeMap::new(),
+            troughs: BTreeMap::new(),
             violations: Vec::new(),
             usages: BTreeMap::new(),
+            judged: JudgedCounts::default(),
         }
     }
 
@@ -178,7 +150,7 @@ impl Checker {
         self.clients(seen);
         for reading in seen.readings {
             self.process(reading);
-            self.sums(reading);
+            self.sums(seen, reading);
         }
         std::mem::take(&mut self.violations)
     }
@@ -202,6 +174,20 @@ impl Checker {
         }
     }
 
+    /// The same of a bound by the clock on the wall, where there are such.
+    fn hold_time(
+        &mut self,
+        invariant: &'static str,
+        value: f64,
+        bound: f64,
+        figures: impl FnOnce() -> String,
+    ) {
+        self.judged.add(invariant, self.is_timed);
+        if self.is_timed {
+            self.hold(invariant, "", value, bound, figures);
+        }
+    }
+
     /// Of no key more is admitted in any span than its law and what happened allow.
     fn limits(&mut self, seen: &Seen<'_>) {
         for (law, admitted) in self.laws.clone().iter().zip(seen.admitted) {
@@ -209,7 +195,11 @@ impl Checker {
             let Some(worst) = worst_span(law, admitted, since, seen.timeline, self.instances) else {
                 continue;
             };
-            self.hold("admitted in a span", law.name, worst.admitted as f64, worst.most as f64, || {
+            self.judged.add(ADMITTED, true);
+            if worst.most > worst.calm {
+                self.judged.add(ADMITTED, false);
+            }
+            self.hold(ADMITTED, law.name, worst.admitted as f64, worst.most as f64, || {
                 format!(
                     "`{}`: {} admitted from {:.3} s to {:.3} s, at most {} may be",
                     law.name,
@@ -222,26 +212,37 @@ impl Checker {
         }
     }
 
-    /// A limit that is asked for more than it has gives what it has: nobody is locked out.
+    /// Whoever is refused is so because others got what there was: nobody is locked out. However few ask, and however busy
+    /// the machine is: what was not taken is still there.
     fn flows(&mut self, seen: &Seen<'_>) {
-        let begin = seen.now.saturating_sub(FLOW_SPAN);
-        if begin < FLOW_CALM || seen.timeline.is_held_up(begin - FLOW_CALM, seen.now) {
-            return;
-        }
-        for (index, law) in self.laws.clone().iter().enumerate() {
+        let until = seen.now.saturating_sub(FLOW_LATER);
+        let since = until.saturating_sub(SECOND);
+        for (law, (refused, admitted)) in self.laws.clone().iter().zip(seen.refused.iter().zip(seen.admitted))
+        {
             let Some(flow) = law.flow() else { continue };
-            let due = flow * FLOW_SPAN / SECOND;
-            let asked = seen.asked[index].iter().filter(|at| **at >= begin).count() as u64;
-            let admitted: u64 =
-                seen.admitted[index].iter().filter(|one| one.before >= begin).map(|one| one.cost).sum();
-            if asked < 3 * due {
+            let new: Vec<(Nanos, Nanos)> =
+                refused.iter().filter(|(_, answered)| (since..until).contains(answered)).copied().collect();
+            if new.is_empty() {
                 continue;
             }
-            // As a bound from above: how often more than half of what was due was held back.
-            self.hold("held back", law.name, due as f64 / 2.0, (admitted as f64).max(0.1), || {
+            let is_held_up = |(sent, answered): &(Nanos, Nanos)| {
+                let begin = sent.checked_sub(FLOW_SPAN);
+                begin.is_none_or(|begin| seen.timeline.is_held_up(begin, *answered, self.instances == 1))
+            };
+            let last = new.into_iter().filter(|call| !is_held_up(call)).max();
+            self.judged.add(HELD_BACK, last.is_some());
+            let Some((sent, answered)) = last else { continue };
+            let begin = sent - FLOW_SPAN;
+            let due = flow * FLOW_SPAN / SECOND;
+            let got = admitted.iter().filter(|one| one.after >= begin && one.before <= answered);
+            let got: u64 = got.map(|one| one.cost).sum();
+            // As a bound from above: half of what was due, for the limit may have changed, and what was got at its ends is
+            // not known to the moment.
+            self.hold(HELD_BACK, law.name, due as f64 / 2.0, (got as f64).max(0.1), || {
                 format!(
-                    "`{}`: {admitted} admitted of {asked} in {} s, {due} were due",
+                    "`{}`: refused at {:.3} s, and only {got} were admitted in the {} s before, {due} were due",
                     law.name,
+                    sent as f64 / SECOND as f64,
                     FLOW_SPAN / SECOND
                 )
             });
@@ -257,7 +258,10 @@ impl Checker {
             |instant: Nanos| held.iter().filter(|span| span.from <= instant && instant < span.to).count();
         let most = held.iter().map(|span| at(span.from)).max().unwrap_or(0);
         let places = self.places;
-        self.hold("held at once", "", most as f64, places as f64, || {
+        if !seen.holds.is_empty() {
+            self.judged.add(HELD_AT_ONCE, !held.is_empty());
+        }
+        self.hold(HELD_AT_ONCE, "", most as f64, places as f64, || {
             format!("{most} held at once, {places} places")
         });
     }
@@ -265,7 +269,9 @@ impl Checker {
     /// Good clients get decisions, and soon.
     fn clients(&mut self, seen: &Seen<'_>) {
         for sample in seen.samples {
-            if seen.timeline.is_disturbed(sample.instance, sample.sent, sample.answered) {
+            let is_disturbed = seen.timeline.is_disturbed(sample.instance, sample.sent, sample.answered);
+            self.judged.add(ERROR, !is_disturbed);
+            if is_disturbed {
                 continue;
             }
             let at = sample.sent as f64 / SECOND as f64;
@@ -275,56 +281,51 @@ impl Checker {
                     let took = Duration::from_nanos(sample.answered - sample.sent);
                     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
                     self.latency.saturating_record(micros.max(1));
-                    self.hold("longest reply, s", "", took.as_secs_f64(), MOST_LATENCY.as_secs_f64(), || {
+                    self.hold_time(LONGEST, took.as_secs_f64(), MOST_LATENCY.as_secs_f64(), || {
                         format!("client {client} of instance {instance} waited {took:?} at {at:.2} s")
                     });
                 }
                 Outcome::Failed(why) | Outcome::Lost(why) => self.violations.push(Violation {
-                    invariant: "an error while nothing is wrong",
+                    invariant: ERROR,
                     figures: format!("client {client} of instance {instance} at {at:.2} s: {why}"),
                 }),
                 Outcome::Broken(why) => self.violations.push(Violation {
-                    invariant: "a promise that was not kept",
+                    invariant: PROMISE,
                     figures: format!("client {client} of instance {instance} at {at:.2} s: {why}"),
                 }),
             }
         }
         if self.latency.len() >= LEAST_REPLIES {
             let p99 = Duration::from_micros(self.latency.value_at_quantile(0.99));
-            self.hold("99 of 100 replies, s", "", p99.as_secs_f64(), MOST_P99.as_secs_f64(), || {
+            self.hold_time(P99, p99.as_secs_f64(), MOST_P99.as_secs_f64(), || {
                 format!("{p99:?} is the 99th percentile")
             });
         }
         for (client, (instance, decided)) in seen.last_decided.iter().enumerate() {
             let since = seen.timeline.last_disturbance(*instance, seen.now).max(*decided);
             let silence = seen.now.saturating_sub(since);
-            self.hold(
-                "silence, s",
-                "",
-                silence as f64 / SECOND as f64,
-                MOST_SILENCE as f64 / SECOND as f64,
-                || {
-                    format!(
-                        "client {client} of instance {instance} has got no decision for {} ms",
-                        silence / 1_000_000
-                    )
-                },
-            );
+            let (took, most) = (silence as f64 / SECOND as f64, MOST_SILENCE as f64 / SECOND as f64);
+            self.hold_time(SILENCE, took, most, || {
+                format!(
+                    "client {client} of instance {instance} has got no decision for {} ms",
+                    silence / 1_000_000
+                )
+            });
         }
     }
 
     /// A process lives until it is killed, says nothing of a panic, and takes no more and more.
     fn process(&mut self, reading: &Reading) {
         let instance = reading.instance;
-        let mut never = |is_so: bool, invariant: &'static str, figures: String| {
+        for (is_so, invariant) in [(reading.has_died, DIED), (reading.has_panicked, PANICKED)] {
+            self.judged.add(invariant, true);
             if is_so {
+                let figures = format!("instance {instance}: see its log");
                 self.violations.push(Violation { invariant, figures });
             }
-        };
-        never(reading.has_died, "a process ended by itself", format!("instance {instance}"));
-        never(reading.has_panicked, "a panic", format!("instance {instance} says so in its log"));
+        }
         if let Some((age, most)) = reading.snapshot_age {
-            self.hold("age of the snapshot at a kill, s", "", age as f64 / 1e9, most as f64 / 1e9, || {
+            self.hold_time(SNAPSHOT_AGE, age as f64 / 1e9, most as f64 / 1e9, || {
                 format!("{} ms old, at most {} ms were promised", age / 1_000_000, most / 1_000_000)
             });
         }
@@ -332,44 +333,55 @@ impl Checker {
             return;
         }
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        self.hold("memory, MiB", "", mib(reading.memory), mib(MOST_MEMORY), || {
+        self.judged.add(MEMORY, true);
+        self.hold(MEMORY, "", mib(reading.memory), mib(MOST_MEMORY), || {
             format!("instance {instance} has {:.1} MiB", mib(reading.memory))
         });
-        let warm = self.warm.entry(instance).or_insert(0);
-        if reading.age < WARM.0 {
-            *warm = 0;
-        } else if reading.age < WARM.1 {
-            *warm = (*warm).max(reading.memory);
-        } else if *warm > 0 {
-            let (warm, grown) = (*warm, reading.memory.saturating_sub(*warm));
-            self.hold("growth of memory, MiB", "", mib(grown), mib(MOST_GROWTH), || {
-                format!("instance {instance} had {:.1} MiB and has {:.1} MiB", mib(warm), mib(reading.memory))
+        let troughs = self.troughs.entry(instance).or_default();
+        if let Some((had, has, most)) = troughs.add(reading.age, reading.memory) {
+            self.judged.add(GROWTH, true);
+            self.hold(GROWTH, "", mib(has.saturating_sub(had)), mib(most), || {
+                let age = reading.age / SECOND;
+                format!(
+                    "instance {instance} had {:.1} MiB, and has {:.1} MiB after {age} s",
+                    mib(had),
+                    mib(has)
+                )
             });
         }
         let most = OWN_DESCRIPTORS + reading.clients;
-        self.hold("descriptors", "", reading.descriptors as f64, most as f64, || {
+        self.judged.add(DESCRIPTORS, true);
+        self.hold(DESCRIPTORS, "", reading.descriptors as f64, most as f64, || {
             format!("instance {instance} has {} open, with {} clients", reading.descriptors, reading.clients)
         });
-        self.hold("threads", "", reading.threads as f64, MOST_THREADS as f64, || {
+        self.judged.add(THREADS, true);
+        self.hold(THREADS, "", reading.threads as f64, MOST_THREADS as f64, || {
             format!("instance {instance} has {}", reading.threads)
         });
     }
 
-    /// What the server has counted is what clients have: every answer, and no more than they asked for.
-    fn sums(&mut self, reading: &Reading) {
+    /// What the server has counted is what clients have: every answer, and no more than they asked for. The console tells
+    /// of the same counters, some moments before.
+    fn sums(&mut self, seen: &Seen<'_>, reading: &Reading) {
         let Some(sums) = reading.sums else { return };
         let [allowed, denied, errors] = sums.metrics;
         let total = allowed + denied + errors;
         let is_right =
             sums.answered <= total && total <= sums.asked && sums.allowed <= allowed && sums.denied <= denied;
-        if !is_right {
-            let figures = format!("instance {}: {sums:?}", reading.instance);
-            self.violations.push(Violation { invariant: "sums of clients and of /metrics", figures });
-        }
-        // What the console tells is of the same counters, some moments before.
-        if sums.stats.iter().zip(sums.metrics).any(|(stats, metrics)| *stats > metrics) {
-            let figures = format!("instance {}: {sums:?}", reading.instance);
-            self.violations.push(Violation { invariant: "sums of /v1/stats and of /metrics", figures });
+        let is_above = sums.stats.iter().zip(sums.metrics).any(|(stats, metrics)| *stats > metrics);
+        let is_below = sums.stats.iter().zip(sums.stats_at_least).any(|(stats, least)| *stats < least);
+        // One that was frozen shows an old page before it has read its counters again.
+        let since = seen.now.saturating_sub(STATS_CALM);
+        let is_old = seen.timeline.is_disturbed(reading.instance, since, seen.now);
+        let is_compared = sums.is_final || (sums.stats_at_least != [0; 3] && !is_old);
+        self.judged.add(METRICS, true);
+        self.judged.add(STATS, is_compared);
+        let is_stale = is_compared && is_below || sums.is_final && sums.stats != sums.metrics;
+        for (is_wrong, invariant) in [(!is_right, METRICS), (is_above || is_stale, STATS)] {
+            if is_wrong {
+                let figures = format!("instance {}: {sums:?}", reading.instance);
+                self.violations.push(Violation { invariant, figures });
+            }
         }
     }
 
@@ -387,8 +399,11 @@ impl Checker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bound::Admission;
+    use crate::judged::FLOORS;
     use crate::schedule::Fault;
-    use crate::timeline::Effect;
+    use crate::seen::{Sample, Sums};
+    use crate::timeline::{Effect, Timeline};
 
     const MS: Nanos = 1_000_000;
 
@@ -398,7 +413,7 @@ mod tests {
         now: Nanos,
         timeline: Timeline,
         admitted: Vec<Vec<Admission>>,
-        asked: Vec<Vec<Nanos>>,
+        refused: Vec<Vec<(Nanos, Nanos)>>,
         holds: Vec<HeldSpan>,
         samples: Vec<Sample>,
         last_decided: Vec<(usize, Nanos)>,
@@ -422,6 +437,8 @@ mod tests {
                 asked: 110,
                 metrics: [62, 41, 2],
                 stats: [61, 40, 2],
+                stats_at_least: [58, 40, 2],
+                is_final: false,
             };
             let reading = Reading {
                 age: 30 * SECOND,
@@ -436,8 +453,8 @@ mod tests {
             Good {
                 now,
                 timeline: Timeline::default(),
-                admitted: vec![(0..31).map(|n| call(now - 3 * SECOND + n * 96 * MS)).collect()],
-                asked: vec![vec![now - SECOND; 100]],
+                admitted: vec![(0..46).map(|n| call(now - 4_500 * MS + n * 96 * MS)).collect()],
+                refused: vec![vec![(now - 1_510 * MS, now - 1_500 * MS)]],
                 holds: vec![HeldSpan { from: 0, to: SECOND }, HeldSpan { from: SECOND, to: 2 * SECOND }],
                 samples: vec![sample(now - 10 * MS, now - 8 * MS, Outcome::Decided)],
                 last_decided: vec![(0, now - 100 * MS)],
@@ -454,7 +471,7 @@ mod tests {
                 now: self.now,
                 timeline: &self.timeline,
                 admitted: &self.admitted,
-                asked: &self.asked,
+                refused: &self.refused,
                 holds: &self.holds,
                 samples: &self.samples,
                 last_decided: &self.last_decided,
@@ -472,12 +489,29 @@ mod tests {
     }
 
     fn checker() -> Checker {
-        Checker::new(vec![Law::new("gcra", &["10/s burst 3"])], 1, 2)
+        Checker::new(vec![Law::new("gcra", &["10/s burst 3"])], 1, 2, true)
     }
 
     #[test]
-    fn a_good_second_is_good() {
-        assert_eq!(Good::new().check(), [""; 0]);
+    fn a_good_second_is_good_and_everything_is_judged() {
+        let mut checker = checker();
+        assert_eq!(Good::new().check_by(&mut checker), [""; 0]);
+        for (invariant, _) in FLOORS.into_iter().filter(|(invariant, _)| *invariant != PROMISE) {
+            assert_eq!(checker.judged.of(invariant).judged, 1, "{invariant}");
+        }
+    }
+
+    #[test]
+    fn an_excuse_is_counted() {
+        let mut checker = checker();
+        let good = Good::new();
+        let frozen = good.with(Fault::NodeFrozen, good.now - 5 * SECOND, None, Effect::LosesWrites);
+        assert_eq!(frozen.check_by(&mut checker), [""; 0]);
+        for invariant in [HELD_BACK, ERROR, STATS] {
+            let count = checker.judged.of(invariant);
+            assert_eq!((count.judged, count.excused), (0, 1), "{invariant}");
+        }
+        assert_eq!(checker.judged.of(ADMITTED).excused, 1, "its bound was raised");
     }
 
     #[test]
@@ -494,11 +528,13 @@ mod tests {
         let mut bad = Good::new();
         bad.admitted[0].truncate(4);
         assert_eq!(bad.check(), ["held back"]);
-        let then = bad.now - 9 * SECOND;
+        let then = bad.now - 8 * SECOND;
         let held_up = bad.with(Fault::NodeFrozen, then, Some(then), Effect::Nothing);
         assert_eq!(held_up.check(), [""; 0], "it may catch up");
-        bad.asked[0].truncate(20);
-        assert_eq!(bad.check(), [""; 0], "nobody asked for more");
+        let flushed = bad.with(Fault::ScriptsFlushed, then, Some(then), Effect::Nothing);
+        assert_eq!(flushed.check(), ["held back"], "that is no excuse");
+        bad.refused[0].clear();
+        assert_eq!(bad.check(), [""; 0], "nobody was refused");
     }
 
     #[test]
@@ -591,20 +627,33 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_process_grows_and_grows() {
+    /// What is found if a process has so many MiB in every second of its life.
+    fn grown(mib: impl Fn(u64) -> u64) -> Vec<&'static str> {
         let mut checker = checker();
         let mut good = Good::new();
-        let mut at = |age: Nanos, memory: u64| {
-            (good.readings[0].age, good.readings[0].memory) = (age, memory);
-            good.check_by(&mut checker)
-        };
-        assert_eq!(at(5 * SECOND, 20 << 20), [""; 0]);
-        assert_eq!(at(15 * SECOND, 30 << 20), [""; 0], "it warms up");
-        assert_eq!(at(60 * SECOND, 50 << 20), [""; 0]);
-        assert_eq!(at(90 * SECOND, (54 << 20) + 1), ["growth of memory, MiB"]);
-        assert_eq!(at(SECOND, 90 << 20), [""; 0], "another process");
-        assert_eq!(at(15 * SECOND, 90 << 20), [""; 0]);
+        for age in 1..400 {
+            (good.readings[0].age, good.readings[0].memory) = (age * SECOND, mib(age) << 20);
+            let found = good.check_by(&mut checker);
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        assert!(checker.judged.of(GROWTH).judged > 8);
+        Vec::new()
+    }
+
+    #[test]
+    fn a_process_grows_and_grows() {
+        assert_eq!(grown(|age| 20 + age.min(30)), [""; 0], "it warms up");
+        assert_eq!(grown(|age| 30 + 2 * age / 60), [""; 0]);
+        assert_eq!(grown(|age| 30 + 10 * age / 60), ["growth of memory, MiB"]);
+        assert_eq!(grown(|age| if age % 30 < 5 { 30 } else { 90 }), [""; 0], "it is given back");
+        assert_eq!(grown(|age| if age < 100 { 30 } else { 50 }), ["growth of memory, MiB"]);
+        let mut troughs = Troughs::default();
+        for (second, memory) in (1..100).map(|age| (age, 30)).chain((1..200).map(|age| (age, 90))) {
+            let compared = troughs.add(second * SECOND, memory);
+            assert!(compared.is_none_or(|(had, has, _)| had == has), "another process");
+        }
     }
 
     #[test]
@@ -619,6 +668,27 @@ mod tests {
         assert_eq!(spoil(|sums| sums.answered = 106), clients, "an answer was not counted");
         assert_eq!(spoil(|sums| sums.allowed = 63), clients);
         assert_eq!(spoil(|sums| sums.denied = 42), clients);
-        assert_eq!(spoil(|sums| sums.stats = [61, 40, 3]), ["sums of /v1/stats and of /metrics"]);
+        let pages = ["sums of /v1/stats and of /metrics"];
+        assert_eq!(spoil(|sums| sums.stats = [61, 40, 3]), pages);
+        assert_eq!(spoil(|sums| sums.stats = [57, 40, 2]), pages, "it is older than it may be");
+        assert_eq!(spoil(|sums| sums.is_final = true), pages, "it never gets there");
+        let agree = |sums: &mut Sums| (sums.is_final, sums.stats) = (true, sums.metrics);
+        assert_eq!(spoil(agree), [""; 0]);
+    }
+
+    #[test]
+    fn without_the_clock_on_the_wall_only_time_is_not_judged() {
+        let check = |good: &Good| {
+            let laws = vec![Law::new("gcra", &["10/s burst 3"])];
+            good.check_by(&mut Checker::new(laws, 1, 2, false))
+        };
+        let mut slow = Good::new();
+        slow.samples.push(sample(slow.now - 9 * SECOND, slow.now - 8 * MS, Outcome::Decided));
+        slow.last_decided[0].1 = SECOND;
+        slow.readings[0].snapshot_age = Some((9 * SECOND, 2 * SECOND));
+        assert_eq!(check(&slow), [""; 0]);
+        slow.samples.push(sample(slow.now - 9 * MS, slow.now - 8 * MS, Outcome::Lost("reset".to_owned())));
+        slow.readings[0].has_died = true;
+        assert_eq!(check(&slow), ["an error while nothing is wrong", "a process ended by itself"]);
     }
 }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::binary::without_settings;
 use crate::book::Book;
-use crate::checker::Reading;
 use crate::disk::Disk;
 use crate::redis_support::wait::until_stopped;
-use crate::support::Server;
+use crate::seen::Reading;
+use crate::support::{PATIENT, Server};
 use crate::timeline::{Nanos, SECOND};
 
 /// How often the state is written, in memory.
@@ -42,7 +42,12 @@ pub(crate) struct Launch {
     pub(crate) disk: Option<Arc<Disk>>,
     /// The library that fakes clocks, and the file that says by how much.
     pub(crate) clock: Option<(PathBuf, PathBuf)>,
+    /// Whether the store is waited for as long as a busy machine may need, and not only as long as it does when it is well.
+    pub(crate) is_patient: bool,
 }
+
+/// How long a store is waited for where replies are bounded: so that a node that stands still is noticed.
+const IMPATIENT: [&str; 4] = ["--redis-timeout", "1s", "--redis-connect-timeout", "1s"];
 
 /// The transports of every server.
 pub(crate) const TRANSPORTS: [&str; 4] = ["resp", "http", "grpc", "msgpack"];
@@ -69,8 +74,7 @@ impl Launch {
             command.args([&format!("--{transport}"), &address]);
         }
         if let Some(store) = &self.store {
-            // Not so short that a busy machine is taken for a Redis that is away.
-            command.args(["--store", store, "--redis-timeout", "1s", "--redis-connect-timeout", "1s"]);
+            command.args(["--store", store]).args(if self.is_patient { PATIENT } else { IMPATIENT });
         }
         if let Some(state) = &self.state {
             command.args(["--max-keys", MOST_KEYS, "--snapshot", state, "--snapshot-every", "2s"]);

@@ -104,6 +104,8 @@ pub(crate) struct WorstSpan {
     pub(crate) end: Nanos,
     pub(crate) admitted: u64,
     pub(crate) most: u64,
+    /// The most if nothing had happened.
+    pub(crate) calm: u64,
 }
 
 impl WorstSpan {
@@ -142,10 +144,12 @@ pub(crate) fn worst_span(
             let begin = admission.before;
             let used = worst.map_or(0.0, |worst| worst.usage());
             // What happened only adds: most spans need no more than the calm bound.
-            if admitted as f64 <= used * law.calm(end - begin) as f64 {
+            let calm = law.calm(end - begin);
+            if admitted as f64 <= used * calm as f64 {
                 continue;
             }
-            let span = WorstSpan { begin, end, admitted, most: law.most(begin, end, timeline, instances) };
+            let most = law.most(begin, end, timeline, instances);
+            let span = WorstSpan { begin, end, admitted, most, calm };
             if span.usage() > used {
                 worst = Some(span);
             }

@@ -11,21 +11,16 @@ use tokio_rustls::rustls::ClientConfig;
 
 use crate::book::Book;
 use crate::bound::Admission;
-use crate::checker::{HeldSpan, Outcome, Sample};
+use crate::judged::PROMISE;
 use crate::law::Law;
 use crate::plans::{COLD, ENVOY, HELD, HOLD_LEASE_MS, LEASED, OPEN, OWN, REFUNDED};
 use crate::random::Random;
-use crate::timeline::{Nanos, SECOND};
+use crate::seen::{HeldSpan, Outcome, Sample};
+use crate::timeline::Nanos;
 use crate::wires::{Answer, Ask, Connection, Grpc, Http, Msgpack, Resp, Told};
-
-/// After which a good client gives up on an answer, or on a connection.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How many commands are in one write.
 const PIPELINE: usize = 8;
-
-/// How long a key may wait after a clock stepped back, or its store was away.
-const CATCHES_UP: Nanos = 8 * SECOND;
 
 /// Keys that are asked for now and then.
 const COLD_KEYS: u64 = 50_000;
@@ -74,6 +69,8 @@ pub(crate) struct GoodClient {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) random: Random,
+    /// After which it gives up on an answer, or on a connection.
+    pub(crate) patience: Duration,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) pending: Pending,
 }
@@ -102,7 +99,10 @@ impl GoodClient {
             if connection.as_ref().is_none_or(|(_, of)| *of != epoch) {
                 self.release(&mut connection);
                 let began = self.book.now();
-                match timeout(PATIENCE, self.connect()).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())) {
+                match timeout(self.patience, self.connect())
+                    .await
+                    .unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+                {
                     Ok(made) if self.book.epoch(self.instance) == Some(epoch) => {
                         self.book.pages().instances[self.instance].clients += 1;
                         connection = Some((made, epoch));
@@ -142,7 +142,7 @@ impl GoodClient {
             Wire::Resp | Wire::Pipelined => Connection::Resp(Resp::connect(address, tls).await?),
             Wire::Http | Wire::Envoy => Connection::Http(Http::connect(address, tls).await?),
             Wire::Grpc => Connection::Grpc(Grpc::connect(address, tls).await?),
-            Wire::Msgpack => Connection::Msgpack(Msgpack::connect(address, PATIENCE).await?),
+            Wire::Msgpack => Connection::Msgpack(Msgpack::connect(address, self.patience).await?),
         })
     }
 
@@ -173,7 +173,7 @@ impl GoodClient {
         let sent = self.asking(asks.len(), epoch);
         let book = Arc::clone(&self.book);
         let mut times = Vec::new();
-        let told = timeout(PATIENCE, resp.ask(&asks, |_| times.push(book.now()))).await;
+        let told = timeout(self.patience, resp.ask(&asks, |_| times.push(book.now()))).await;
         let told = told.unwrap_or(Err(io::ErrorKind::TimedOut.into()));
         match told {
             Ok(told) => {
@@ -193,7 +193,7 @@ impl GoodClient {
     async fn once(&mut self, connection: &mut Connection, epoch: u64) -> bool {
         let ask = self.next();
         let sent = self.asking(1, epoch);
-        let told = timeout(PATIENCE, connection.ask(&ask)).await;
+        let told = timeout(self.patience, connection.ask(&ask)).await;
         match told.unwrap_or(Err(io::ErrorKind::TimedOut.into())) {
             Ok(told) => {
                 let answered = self.book.now();
@@ -299,16 +299,15 @@ impl GoodClient {
         }
         let (instance, client) = (self.instance, self.number);
         let mut pages = self.book.pages();
-        if let Some(law) = self.law_of(ask) {
-            pages.asked[law].push(sent);
-            let counts = answer.allowed && !answer.is_failure;
-            if counts && matches!(ask, Ask::Acquire { .. } | Ask::Envoy { .. }) {
-                pages.admitted[law].push(Admission {
-                    before: sent,
-                    after: answered,
-                    cost: 1,
-                    refunded: None,
-                });
+        if let Some(law) = self.law_of(ask)
+            && !answer.is_failure
+        {
+            match answer.allowed {
+                true => {
+                    let (before, after) = (sent, answered);
+                    pages.admitted[law].push(Admission { before, after, cost: 1, refunded: None });
+                }
+                false => pages.refused[law].push((sent, answered)),
             }
         }
         pages.sample(Sample { instance, client, sent, answered, outcome });
@@ -385,21 +384,22 @@ impl GoodClient {
 
     /// Nobody else asks for this key: whoever waits as long as it was told is let through.
     fn own_key_told(&mut self, answer: &Answer, sent: Nanos, answered: Nanos) -> Option<Outcome> {
-        let waited = self.pending.own.take();
-        if answer.allowed {
-            return None;
-        }
-        if let Some((due, told)) = waited {
-            let pages = self.book.pages();
-            let happened = pages.timeline.is_held_up(told.saturating_sub(CATCHES_UP), answered)
+        if let Some((due, told)) = self.pending.own.take() {
+            let mut pages = self.book.pages();
+            // What happens to other instances is no excuse.
+            let happened = pages.timeline.is_held_up(told, answered, false)
                 || pages.timeline.is_disturbed(self.instance, told, answered);
+            pages.judged.add(PROMISE, !happened);
             drop(pages);
-            if !happened {
+            if !happened && !answer.allowed {
                 let late = (sent - due) / 1_000_000;
                 return Some(Outcome::Broken(format!(
                     "denied {late} ms after it was to be let through: {answer:?}"
                 )));
             }
+        }
+        if answer.allowed {
+            return None;
         }
         // Told in whole milliseconds, rounded up.
         let wait = answer.retry_after_ms.filter(|wait| *wait < 5_000)?;

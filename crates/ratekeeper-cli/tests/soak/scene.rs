@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::eventually::eventually_some;
 use crate::instance::{clock_variables, set_clock};
 use crate::redis_support::cluster::{Cluster, command, move_slot};
-use crate::redis_support::sentinel::Trio;
+use crate::redis_support::sentinel::{MASTER, Trio};
 use crate::redis_support::server::{Server as Node, redis_binary, valkey_binary};
 use crate::redis_support::wait;
 use crate::schedule::StoreKind;
@@ -31,10 +31,10 @@ pub(crate) struct NodeProgram {
 }
 
 impl NodeProgram {
-    /// Redis and Valkey in turn. The program is started by a script that fakes its clock, if it starts under that:
+    /// Valkey or Redis, if there are both. The program is started by a script that fakes its clock, if it starts under that:
     /// those that were built with jemalloc do not.
-    pub(crate) fn choose(turn: u64, library: Option<&Path>, folder: &Path) -> Self {
-        let valkey = valkey_binary().filter(|_| turn.is_multiple_of(2));
+    pub(crate) fn choose(is_valkey: bool, library: Option<&Path>, folder: &Path) -> Self {
+        let valkey = valkey_binary().filter(|_| is_valkey);
         let (binary, name) = valkey.map_or_else(|| (redis_binary(), "Redis"), |binary| (binary, "Valkey"));
         let faked = library.and_then(|library| {
             let clock = folder.join("node-clock");
@@ -58,12 +58,16 @@ impl NodeProgram {
         }
     }
 
-    /// Steps the clocks of all nodes; false if they cannot be.
-    pub(crate) fn step(&self, offset_ms: i64) -> bool {
+    /// Whether the clocks of the nodes can be stepped.
+    pub(crate) fn has_clock(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// Steps the clocks of all nodes, if they can be.
+    pub(crate) fn step(&self, offset_ms: i64) {
         if let Some(clock) = &self.clock {
             set_clock(clock, offset_ms);
         }
-        self.clock.is_some()
     }
 }
 
@@ -83,16 +87,45 @@ fn starts(program: &Path) -> bool {
     status.is_some_and(|status| status.success())
 }
 
+/// After how many milliseconds of silence nodes are taken for dead by those who are patient.
+const PATIENT_MS: &str = "30000";
+
 /// A key whose slot is moved.
 const MOVED: &str = "gcra";
 
 impl Scene {
-    pub(crate) fn start(store: StoreKind, program: &NodeProgram) -> Self {
-        match store {
+    /// Starts it. Those who are patient take nobody for dead: on a busy machine another master would take over that nobody
+    /// has planned.
+    pub(crate) fn start(store: StoreKind, program: &NodeProgram, is_patient: bool) -> Self {
+        let scene = match store {
             StoreKind::Memory => Scene::Memory,
             StoreKind::Redis => Scene::Single(Box::new(Node::with(&program.binary, &[]))),
             StoreKind::Cluster => Scene::Cluster(Cluster::with_replicas(&program.binary)),
             StoreKind::Sentinel => Scene::Sentinel(Box::new(Trio::start(&program.binary))),
+        };
+        if is_patient {
+            scene.be_patient();
+        }
+        scene
+    }
+
+    fn be_patient(&self) {
+        match self {
+            Scene::Memory | Scene::Single(_) => {}
+            Scene::Cluster(cluster) => {
+                for node in &cluster.nodes {
+                    command(&mut node.connection(), &["CONFIG", "SET", "cluster-node-timeout", PATIENT_MS]);
+                }
+            }
+            Scene::Sentinel(trio) => {
+                let url = trio.url();
+                let hosts = url.trim_start_matches("redis-sentinel://").split('/').next().unwrap_or_default();
+                for host in hosts.split(',') {
+                    let client = redis::Client::open(format!("redis://{host}/")).unwrap();
+                    let words = ["SENTINEL", "SET", MASTER, "down-after-milliseconds", PATIENT_MS];
+                    command(&mut client.get_connection().unwrap(), &words);
+                }
+            }
         }
     }
 

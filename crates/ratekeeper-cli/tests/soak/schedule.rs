@@ -133,7 +133,7 @@ impl Fault {
         }
     }
 
-    /// The shortest and the longest that it lasts, in milliseconds.
+    /// The shortest and the longest that it is inflicted, in milliseconds.
     fn lengths(self) -> (u64, u64) {
         match self {
             Fault::InstanceKilled => (200, 2_000),
@@ -146,6 +146,30 @@ impl Fault {
             Fault::FailoverPlanned | Fault::SlotMoved | Fault::DataFlushed | Fault::ScriptsFlushed => (0, 0),
             Fault::DeafClients | Fault::SlowClients | Fault::SilentClients => (2_000, 6_000),
         }
+    }
+
+    /// How long it takes after that until everything is whole again: servers have started, files were read, a replica has
+    /// taken over and the old master follows it. What comes next is planned after it.
+    fn recovery(self, store: StoreKind) -> Duration {
+        Duration::from_millis(match (self, store) {
+            // A primary is taken for dead after four seconds; then there is a vote.
+            (Fault::NodeKilled, StoreKind::Cluster) => 8_000,
+            (Fault::NodeKilled, StoreKind::Sentinel) => 5_000,
+            (Fault::NodeFrozen, StoreKind::Sentinel) => 4_000,
+            (Fault::NodeFrozen, StoreKind::Cluster) | (Fault::FailoverPlanned, StoreKind::Sentinel) => 3_000,
+            (Fault::FailoverPlanned, _) => 2_000,
+            (Fault::InstanceKilled | Fault::NodeKilled | Fault::SlotMoved, _)
+            | (Fault::PlansChanged | Fault::PlansBroken | Fault::CertificateChanged, _)
+            | (Fault::InstanceClock, StoreKind::Memory) => 1_000,
+            _ => 0,
+        })
+    }
+
+    /// Whether it ends a server that is to grow old, so that its memory can be looked at for minutes: the one in memory
+    /// in the second half of a long turn. With a Redis it is the first server that is never killed.
+    fn is_spared(self, store: StoreKind, at: Duration, length: Duration) -> bool {
+        let kills = matches!(self, Fault::InstanceKilled | Fault::InstanceClock);
+        store == StoreKind::Memory && kills && length >= AGEING && at > length / 2
     }
 
     /// By how many milliseconds a clock is off from then on, of one of these.
@@ -215,15 +239,40 @@ impl fmt::Display for Planned {
     }
 }
 
-/// Before the first fault of a lane, and between two: so long that everybody is back, most of the time.
+/// Before the first fault of a lane, and between two: so long that everybody is back, most of the time. In milliseconds.
 const CALM: (u64, u64) = (1_500, 6_000);
 
-/// After the last one, so that its end is looked at, too.
-const REST: Duration = Duration::from_secs(5);
+/// In a short turn, before the first fault of clients, before the first of servers and nodes, and between two: before
+/// anything holds limits up, they are looked at for three seconds.
+const SHORT_CALM: [(u64, u64); 3] = [(500, 1_000), (3_800, 4_000), (1_000, 1_500)];
+
+/// A turn of less is a short one: every fault is as short as it can be.
+const SHORT: Duration = Duration::from_secs(30);
+
+/// In a turn of so long, servers grow old.
+const AGEING: Duration = Duration::from_secs(120);
+
+/// At the end of every minute nothing happens for so long: what is looked at only after a while of calm is looked at then.
+const MINUTE: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_secs(15);
+
+/// How long a turn goes on after its last fault, so that its end is looked at, too: longer than clients may notice it. A
+/// short turn ends when everybody is served again.
+pub(crate) fn rest(length: Duration) -> Duration {
+    if length < SHORT { Duration::from_millis(1_500) } else { Duration::from_secs(5) }
+}
+
+/// When something that takes so long may begin, without being in a quiet time.
+fn after_quiet(at: Duration, takes: Duration) -> Duration {
+    let minute = at.as_secs() / MINUTE.as_secs();
+    let ends = MINUTE * u32::try_from(minute + 1).unwrap_or(u32::MAX);
+    if at + takes > ends - QUIET { ends.max(at) } else { at }
+}
 
 /// The faults of one turn on one store, in the order of their beginnings.
 pub(crate) fn schedule(seed: u64, turn: u64, store: StoreKind, length: Duration) -> Vec<Planned> {
-    let mut planned: Vec<Planned> = Vec::new();
+    let mut all: Vec<Planned> = Vec::new();
+    let is_short = length < SHORT;
     for (number, lane) in (0..).zip(Lane::ALL) {
         let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(turn * 16 + number));
         let mut kinds: Vec<Fault> = Fault::ALL.into_iter().collect();
@@ -232,28 +281,47 @@ pub(crate) fn schedule(seed: u64, turn: u64, store: StoreKind, length: Duration)
             continue;
         }
         let mut draw = |(least, most): (u64, u64)| least + random.below(most - least + 1);
-        let (mut at, mut deck) = (Duration::ZERO, Vec::new());
+        let (mut at, mut deck): (Duration, Vec<Fault>) = (Duration::ZERO, Vec::new());
+        let [of_clients, first, between] = if is_short { SHORT_CALM } else { [CALM; 3] };
+        let mut calm = if lane == Lane::Clients { of_clients } else { first };
         loop {
-            at += Duration::from_millis(draw(CALM));
+            at += Duration::from_millis(draw(calm));
+            calm = between;
             // Every kind once before any comes again, in an order of its own.
             if deck.is_empty() {
                 deck.clone_from(&kinds);
             }
-            let place = usize::try_from(draw((0, deck.len() as u64 - 1))).unwrap();
-            let fault = deck.remove(place);
-            let lasts = Duration::from_millis(draw(fault.lengths()));
-            let on = usize::try_from(draw((0, 11))).unwrap();
-            let offsets = fault.offsets(store);
-            let offset = offsets[usize::try_from(draw((0, offsets.len() as u64 - 1))).unwrap()];
-            if at + lasts + REST > length {
-                break;
+            let is_whole = deck.len() == kinds.len();
+            let mut next = None;
+            while next.is_none() && !deck.is_empty() {
+                let place = usize::try_from(draw((0, deck.len() as u64 - 1))).unwrap();
+                let fault = deck.remove(place);
+                let (least, most) = fault.lengths();
+                let lasts = Duration::from_millis(draw((least, if is_short { least } else { most })));
+                let on = usize::try_from(draw((0, 11))).unwrap();
+                let is_first_spared = fault == Fault::InstanceKilled && store != StoreKind::Memory;
+                let on = if is_first_spared { 1 + on % (store.instances() - 1) } else { on };
+                let offsets = fault.offsets(store);
+                let offset = offsets[usize::try_from(draw((0, offsets.len() as u64 - 1))).unwrap()];
+                let takes = lasts + fault.recovery(store);
+                let at = after_quiet(at, takes);
+                // What is too long for what is left of the turn is passed over.
+                if at + takes + rest(length) <= length && !fault.is_spared(store, at, length) {
+                    next = Some(Planned { at, length: lasts, fault, on, offset });
+                }
             }
-            planned.push(Planned { at, length: lasts, fault, on, offset });
-            at += lasts;
+            match next {
+                Some(planned) => {
+                    at = planned.at + planned.length + planned.fault.recovery(store);
+                    all.push(planned);
+                }
+                None if is_whole => break,
+                None => {}
+            }
         }
     }
-    planned.sort_by_key(|planned| planned.at);
-    planned
+    all.sort_by_key(|planned| planned.at);
+    all
 }
 
 #[cfg(test)]
@@ -284,12 +352,61 @@ mod tests {
 
     #[test]
     fn faults_of_a_lane_do_not_overlap_and_all_end_in_time() {
+        for (seed, length) in (0..50).flat_map(|seed| [(seed, MINUTES), (seed, Duration::from_secs(8))]) {
+            for store in StoreKind::ALL {
+                let planned = schedule(seed, 3, store, length);
+                let end = |one: &Planned| one.at + one.length + one.fault.recovery(store);
+                for lane in Lane::ALL {
+                    let of_lane: Vec<_> =
+                        planned.iter().filter(|planned| planned.fault.lane() == lane).collect();
+                    assert!(of_lane.windows(2).all(|two| end(two[0]) < two[1].at), "seed {seed}");
+                    assert!(of_lane.iter().all(|one| end(one) + rest(length) <= length), "seed {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_minute_ends_with_a_quiet_time() {
         for seed in 0..50 {
-            let planned = schedule(seed, 3, StoreKind::Cluster, MINUTES);
-            for lane in Lane::ALL {
-                let of_lane: Vec<_> = planned.iter().filter(|planned| planned.fault.lane() == lane).collect();
-                assert!(of_lane.windows(2).all(|two| two[0].at + two[0].length < two[1].at), "seed {seed}");
-                assert!(of_lane.iter().all(|planned| planned.at + planned.length + REST <= MINUTES));
+            for store in StoreKind::ALL {
+                for one in schedule(seed, 0, store, MINUTES) {
+                    let end = one.at + one.length + one.fault.recovery(store);
+                    let (from, to) = (one.at.as_millis() % 60_000, end.as_millis().div_ceil(60_000) * 60_000);
+                    let is_quiet = from < 45_000 && end.as_millis() + 15_000 <= to;
+                    assert!(is_quiet, "seed {seed}, {store:?}: {one}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_server_grows_old_in_a_long_turn() {
+        for seed in 0..50 {
+            let kills = |one: &Planned| matches!(one.fault, Fault::InstanceKilled | Fault::InstanceClock);
+            let last = schedule(seed, 0, StoreKind::Memory, MINUTES).into_iter().rfind(kills).unwrap();
+            assert!(last.at <= MINUTES / 2, "seed {seed}: {last}");
+            for one in schedule(seed, 0, StoreKind::Redis, MINUTES) {
+                assert!(one.fault != Fault::InstanceKilled || one.on % 4 != 0, "seed {seed}: {one}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_turn_has_faults_of_every_lane() {
+        for seed in 0..50 {
+            for store in StoreKind::ALL {
+                let planned = schedule(seed, 0, store, Duration::from_secs(8));
+                for lane in
+                    Lane::ALL.into_iter().filter(|lane| *lane != Lane::Nodes || store != StoreKind::Memory)
+                {
+                    assert!(
+                        planned.iter().any(|one| one.fault.lane() == lane),
+                        "seed {seed}, {store:?}, {lane:?}"
+                    );
+                }
+                let holds_up = planned.iter().filter(|one| one.fault.lane() != Lane::Clients);
+                assert!(holds_up.map(|one| one.at).min().unwrap() >= Duration::from_millis(3_800));
             }
         }
     }
