@@ -77,12 +77,21 @@ impl Crew {
             given,
         };
         tasks.spawn_on(housekeeper.run(), runtime.handle());
-        let work = move || runtime.block_on(async move { while tasks.join_next().await.is_some() {} });
+        let work = move || {
+            runtime.block_on(async move {
+                while let Some(ended) = tasks.join_next().await {
+                    // Its calls are answered with an error from now on.
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "postgres: a worker has panicked; start the program anew");
+                    }
+                }
+            });
+        };
         std::thread::Builder::new().name("postgres".into()).spawn(work).map_err(failed)?;
         Ok(Crew { workers, wishes, hasher: RandomState::new(), counters })
     }
 
-    /// Hands a call to the worker of its first key.
+    /// Hands a call to the worker of its first key. Calls of one worker are decided in the order in which they came.
     ///
     /// # Errors
     ///
