@@ -1,4 +1,4 @@
-//! Deletes what has expired, slice by slice, and what an administrator wants forgotten.
+//! Deletes what has expired, slice by slice, and what an administrator wants forgotten; and tries whether the server serves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,17 +36,19 @@ const REST: Duration = Duration::from_millis(10);
 /// How long a row stays after it is worth nothing: whoever decides by a clock that is a little late still finds it.
 const MARGIN_MICROS: i64 = 2_000_000;
 
-/// A wish to have all keys forgotten that start with some bytes, and where to tell how many states that were.
+/// What somebody wants of the housekeeper, and where to tell the outcome.
 #[derive(Debug)]
-pub(crate) struct Forgetting {
-    pub(crate) prefix: Vec<u8>,
-    pub(crate) reply: oneshot::Sender<Result<u64, StoreError>>,
+pub(crate) enum Wish {
+    /// To have all keys forgotten that start with some bytes. Told is how many states that were.
+    Forget { prefix: Vec<u8>, reply: oneshot::Sender<Result<u64, StoreError>> },
+    /// To know whether the server can be connected to, and has the table or lets it be made.
+    Check { reply: oneshot::Sender<Result<(), StoreError>> },
 }
 
 /// Has a connection when there is something to do.
 #[derive(Debug)]
 pub(crate) struct Housekeeper {
-    pub(crate) wishes: mpsc::Receiver<Forgetting>,
+    pub(crate) wishes: mpsc::Receiver<Wish>,
     pub(crate) settings: Arc<SessionSettings>,
     pub(crate) counters: Arc<Counters>,
     /// How long to wait between two turns; zero for never.
@@ -126,10 +128,17 @@ impl Housekeeper {
                     }
                 },
             };
-            let Some(Forgetting { prefix, reply }) = wish else { return };
-            let forgotten = self.forget(&prefix).await.map_err(|failure| failure.error);
             // Whoever has asked may have gone.
-            let _ = reply.send(forgotten);
+            match wish {
+                Some(Wish::Forget { prefix, reply }) => {
+                    let forgotten = self.forget(&prefix).await.map_err(|failure| failure.error);
+                    let _ = reply.send(forgotten);
+                }
+                Some(Wish::Check { reply }) => {
+                    let _ = reply.send(self.open().await.map(drop).map_err(|failure| failure.error));
+                }
+                None => return,
+            }
         }
     }
 

@@ -52,6 +52,16 @@ impl PostgresStore {
         self.crew.counters.read()
     }
 
+    /// Connects by a connection of its own, and makes the table if it is not there: to know at the start what is wrong with the
+    /// address or the user. May take as long as connecting may, for each host.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the server from serving.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        self.crew.check().await
+    }
+
     /// Asks the engine about some keys, on the rows that they have.
     async fn ask<T: Send + 'static>(
         &self,

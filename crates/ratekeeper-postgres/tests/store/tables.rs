@@ -123,6 +123,9 @@ fn what_is_wrong_with_an_address_is_told() {
     let told = |url: &str| ask(PostgresStore::builder(url).timeout(Duration::from_secs(10))).unwrap_err();
     let no_database = told(&format!("{}?dbname=nowhere", server.url()));
     assert_eq!(no_database.reason(), "no_database", "{no_database}");
+    let store = PostgresStore::builder(&format!("{}?dbname=nowhere", server.url())).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(store.check()).unwrap_err().reason(), "no_database");
     let no_user = told(&server.url_of("stranger"));
     assert_eq!(no_user.reason(), "auth", "{no_user}");
     let nobody = told("postgres://postgres@127.0.0.1:1/postgres");

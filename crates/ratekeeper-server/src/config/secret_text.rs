@@ -114,7 +114,8 @@ fn without_password_options(line: &str) -> String {
     let mut parts = line.split(NAME);
     let mut shown = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find(|sign: char| sign.is_whitespace() || "&`'\"".contains(sign)).unwrap_or(part.len());
+        let end =
+            part.find(|sign: char| sign.is_whitespace() || "&`'\"".contains(sign)).unwrap_or(part.len());
         shown += NAME;
         shown += if end > 0 { "…" } else { "" };
         shown += &part[end..];
@@ -136,7 +137,10 @@ mod tests {
             ("plan `gold@eu`: period", "plan `gold@eu`: period"),
             ("redis://host:1", "redis://host:1"),
             ("postgres://db/shop?user=rk&password=sesame", "postgres://db/shop?user=rk&password=…"),
-            ("`postgres://rk@db/shop?password=ses@me&x=1` is wrong", "`postgres://…@db/shop?password=…&x=1` is wrong"),
+            (
+                "`postgres://rk@db/shop?password=ses@me&x=1` is wrong",
+                "`postgres://…@db/shop?password=…&x=1` is wrong",
+            ),
             ("password= is empty", "password= is empty"),
         ] {
             assert_eq!(without_passwords(text), expected);
