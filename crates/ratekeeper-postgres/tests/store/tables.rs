@@ -118,6 +118,23 @@ fn a_table_may_have_any_name() {
 }
 
 #[test]
+fn a_password_is_given_to_whom_asks_for_it() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE ROLE guest LOGIN PASSWORD 'open sesame'; GRANT CREATE ON SCHEMA public TO guest");
+    let check = |user: &str| {
+        let store = PostgresStore::builder(&server.url_of(user)).connect_timeout(Duration::from_secs(10));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(store.build().unwrap().check())
+    };
+    server.ask_for_password("guest");
+    crate::support::wait::until("it is asked for", || {
+        check("guest:wrong").is_err_and(|error| error.reason() == "auth")
+    });
+    assert!(check("guest").is_err());
+    check("guest:open%20sesame").unwrap();
+}
+
+#[test]
 fn what_is_wrong_with_an_address_is_told() {
     let Some(server) = Server::start(&[]) else { return };
     let told = |url: &str| ask(PostgresStore::builder(url).timeout(Duration::from_secs(10))).unwrap_err();

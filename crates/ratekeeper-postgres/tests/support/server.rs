@@ -160,6 +160,15 @@ impl Server {
         self.process = process.expect("its port is free again");
     }
 
+    /// Has it ask this user for a password from now on. It hears of that a little later.
+    pub(crate) fn ask_for_password(&self, user: &str) {
+        let rules = format!(
+            "host all {user} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\nlocal all all trust\n"
+        );
+        self.programs.give(&self.directory.0.join("data/pg_hba.conf"), &rules);
+        self.sql("SELECT pg_reload_conf()");
+    }
+
     /// Has it begin as a standby when it is [restarted](Server::restart): one that waits for a primary, and reads only.
     pub(crate) fn become_standby(&self) {
         self.programs.give(&self.directory.0.join("data/standby.signal"), "");
