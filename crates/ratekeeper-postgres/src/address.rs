@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratekeeper::{StoreError, StoreErrorKind};
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 
 /// How the server's log and `pg_stat_activity` know us, unless the address says otherwise.
 const APPLICATION: &str = "ratekeeper";
@@ -13,7 +13,8 @@ const APPLICATION: &str = "ratekeeper";
 /// The address of a server, taken apart.
 #[derive(Clone)]
 pub(crate) struct PostgresAddress {
-    pub(crate) config: Config,
+    /// How each host is reached, in the order of the URL; there is at least one.
+    pub(crate) hosts: Vec<Config>,
     /// Whether the connection must be encrypted.
     pub(crate) is_encrypted: bool,
 }
@@ -28,6 +29,19 @@ impl PostgresAddress {
             let shown: String = scheme.chars().filter(char::is_ascii_graphic).take(20).collect();
             return Err(wrong(format!("scheme: {shown}; use postgres://user:password@host:port/database")));
         }
+        for (name, value) in options(url) {
+            match name {
+                "password" => return Err(wrong("password: among the options; write it before the @".into())),
+                "sslmode" if value.starts_with("verify-") => {
+                    return Err(wrong("sslmode: verify; use `sslmode=require`, which verifies".into()));
+                }
+                // What is written otherwise must not get past these.
+                _ if name.contains('%') => {
+                    return Err(wrong("option: a name with a % in it; write it as it is".into()));
+                }
+                _ => {}
+            }
+        }
         // The message of the library names what is wrong, and not the password.
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
             let cause =
@@ -41,14 +55,78 @@ impl PostgresAddress {
             config.application_name(APPLICATION);
         }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(connect_timeout);
+            // For each address of a host's name: the second one must have its turn, too.
+            config.connect_timeout(connect_timeout / 2);
         }
         let is_encrypted = config.get_ssl_mode() == SslMode::Require;
         if is_encrypted && cfg!(not(feature = "tls")) {
             return Err(wrong("sslmode: require; this program was built without the feature `tls`".into()));
         }
-        Ok(PostgresAddress { config, is_encrypted })
+        let count = config.get_hosts().len().max(config.get_hostaddrs().len());
+        Ok(PostgresAddress { hosts: (0..count).map(|index| only(&config, index)).collect(), is_encrypted })
     }
+
+    /// Returns who connects, as far as that is said.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.hosts.first().and_then(Config::get_user)
+    }
+}
+
+/// Returns the options of a URL, as they are written. A `?` before the `@` belongs to the password.
+fn options(url: &str) -> impl Iterator<Item = (&str, &str)> {
+    let place = url.split_once('@').map_or(url, |(_, place)| place);
+    let options = place.split_once('?').map_or("", |(_, options)| options);
+    options.split('&').map(|option| option.split_once('=').unwrap_or((option, "")))
+}
+
+/// Returns a copy that has only the host of this number: the library would try them in turn, but bounds no more than the first
+/// step of each, so that one which is connected to and says nothing keeps the others from their turn.
+fn only(all: &Config, index: usize) -> Config {
+    let mut one = Config::new();
+    match all.get_hosts().get(index) {
+        Some(Host::Tcp(name)) => drop(one.host(name)),
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => drop(one.host_path(path)),
+        None => {}
+    }
+    if let Some(address) = all.get_hostaddrs().get(index) {
+        one.hostaddr(*address);
+    }
+    if let Some(port) = all.get_ports().get(index).or_else(|| all.get_ports().first()) {
+        one.port(*port);
+    }
+    if let Some(user) = all.get_user() {
+        one.user(user);
+    }
+    if let Some(password) = all.get_password() {
+        one.password(password);
+    }
+    if let Some(database) = all.get_dbname() {
+        one.dbname(database);
+    }
+    if let Some(options) = all.get_options() {
+        one.options(options);
+    }
+    if let Some(name) = all.get_application_name() {
+        one.application_name(name);
+    }
+    if let Some(timeout) = all.get_connect_timeout() {
+        one.connect_timeout(*timeout);
+    }
+    if let Some(timeout) = all.get_tcp_user_timeout() {
+        one.tcp_user_timeout(*timeout);
+    }
+    if let Some(interval) = all.get_keepalives_interval() {
+        one.keepalives_interval(interval);
+    }
+    if let Some(retries) = all.get_keepalives_retries() {
+        one.keepalives_retries(retries);
+    }
+    one.keepalives(all.get_keepalives()).keepalives_idle(all.get_keepalives_idle());
+    one.ssl_mode(all.get_ssl_mode()).ssl_negotiation(all.get_ssl_negotiation());
+    one.target_session_attrs(all.get_target_session_attrs()).channel_binding(all.get_channel_binding());
+    one.load_balance_hosts(all.get_load_balance_hosts());
+    one
 }
 
 impl fmt::Debug for PostgresAddress {
@@ -74,6 +152,10 @@ mod tests {
             ("postgres:///limits", "host: missing"),
             ("postgres://u:sesame@h:port/limits", "cannot be read"),
             ("postgres://u:sesame@h/limits?sslmode=verify", "cannot be read"),
+            ("postgres://u:sesame@h/limits?sslmode=verify-full", "sslmode: verify; use `sslmode=require`"),
+            ("postgres://h/limits?user=u&password=sesame", "password: among the options"),
+            ("postgres://u@h?password=sesame", "password: among the options"),
+            ("postgres://u@h?p%61ssword=sesame", "option: a name with a %"),
             ("postgres://u:sesame@h/limits?colour=red", "cannot be read"),
         ] {
             let said = parse(url).unwrap_err();
@@ -84,11 +166,23 @@ mod tests {
     #[test]
     fn an_address_says_what_it_likes() {
         let address = parse("postgresql://u@h1,h2:5433/limits?target_session_attrs=read-write").unwrap();
-        assert!(!address.is_encrypted && address.config.get_hosts().len() == 2);
-        assert_eq!(address.config.get_application_name(), Some("ratekeeper"));
+        assert!(!address.is_encrypted && address.hosts.len() == 2 && address.user() == Some("u"));
+        for (config, (name, port)) in address.hosts.iter().zip([("h1", 5432), ("h2", 5433)]) {
+            assert_eq!(config.get_hosts(), [Host::Tcp(name.into())]);
+            assert_eq!((config.get_ports(), config.get_dbname()), (&[port][..], Some("limits")));
+            assert_eq!(config.get_application_name(), Some("ratekeeper"));
+            assert_eq!(config.get_connect_timeout(), Some(&Duration::from_millis(500)));
+        }
+        let unusual =
+            parse("postgres://u:p?w@h/limits?options=-c%20geqo%3Doff&keepalives_retries=3").unwrap();
+        let unusual = &unusual.hosts[0];
+        assert_eq!(unusual.get_password(), Some(&b"p?w"[..]));
+        assert_eq!((unusual.get_options(), unusual.get_keepalives_retries()), (Some("-c geqo=off"), Some(3)));
+        let by_number = parse("postgres://u@h/?hostaddr=127.0.0.1").unwrap();
+        assert_eq!(by_number.hosts[0].get_hostaddrs().len(), 1);
         let named = parse("postgres://h/?application_name=shop&connect_timeout=7").unwrap();
-        assert_eq!(named.config.get_application_name(), Some("shop"));
-        assert_eq!(named.config.get_connect_timeout(), Some(&Duration::from_secs(7)));
+        assert_eq!(named.hosts[0].get_application_name(), Some("shop"));
+        assert_eq!(named.hosts[0].get_connect_timeout(), Some(&Duration::from_secs(7)));
         let encrypted = parse("postgres://h/?sslmode=require");
         assert_eq!(encrypted.is_ok(), cfg!(feature = "tls"));
     }

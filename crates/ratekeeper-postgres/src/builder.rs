@@ -3,10 +3,11 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use ratekeeper::StoreError;
 use ratekeeper::port::Clock;
+use ratekeeper::{StoreError, StoreErrorKind};
 
 use crate::address::PostgresAddress;
 use crate::crew::{Crew, CrewSettings};
@@ -30,7 +31,8 @@ pub struct PostgresStoreBuilder {
 impl PostgresStore {
     /// Returns a builder of a store on the server at a URL, such as `postgres://user:password@host:5432/database`.
     ///
-    /// Several hosts are tried in turn: `postgres://h1,h2/database?target_session_attrs=read-write` finds the primary.
+    /// Several hosts are tried in turn, each for as long as connecting may take, beginning with the one that served last:
+    /// `postgres://h1,h2/database?target_session_attrs=read-write` finds the primary.
     /// `sslmode=require` encrypts the connection, and verifies the certificate of the server by those that the system trusts, or
     /// by the file that the environment's `SSL_CERT_FILE` names; without it, the connection is plain.
     pub fn builder(url: &str) -> PostgresStoreBuilder {
@@ -48,6 +50,10 @@ impl PostgresStore {
 }
 
 impl PostgresStoreBuilder {
+    /// The shortest timeout, of a call or of connecting.
+    pub const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
+    /// The longest timeout, of a call or of connecting.
+    pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
     /// The table, by default.
     pub const DEFAULT_TABLE: &str = "ratekeeper";
     /// How many connections there are, by default.
@@ -80,14 +86,16 @@ impl PostgresStoreBuilder {
         self
     }
 
-    /// Sets how long a call may take. What has taken longer is an error, and is not charged later.
+    /// Sets how long a call may take, from [1 ms](Self::SHORTEST_TIMEOUT) to [a minute](Self::LONGEST_TIMEOUT). What has taken
+    /// longer is an error, and is not charged later: a statement that begins, or ends, after that undoes itself.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets how long connecting may take, with all that comes before the first statement. An address may say less by itself:
-    /// `connect_timeout=1` are seconds.
+    /// Sets how long connecting to one host may take, with all that comes before the first statement, within the same bounds as
+    /// a call. An address may say less by itself: `connect_timeout=1` are seconds. A call does not wait for it for longer than
+    /// it may take.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -106,28 +114,40 @@ impl PostgresStoreBuilder {
         self
     }
 
-    /// Takes the URL and the name of the table apart, and starts nothing.
+    /// Takes the URL and the name of the table apart, looks at the timeouts, and starts nothing.
     ///
     /// # Errors
     ///
-    /// If a part of either is wrong.
+    /// If one of them is wrong.
     pub fn check(&self) -> Result<(), StoreError> {
-        PostgresAddress::parse(&self.url, self.connect_timeout)?;
-        TableName::parse(&self.table).map(drop)
+        self.parts().map(drop)
+    }
+
+    fn parts(&self) -> Result<(PostgresAddress, TableName), StoreError> {
+        let bounds = Self::SHORTEST_TIMEOUT..=Self::LONGEST_TIMEOUT;
+        for (name, given) in [("timeout", self.timeout), ("connect_timeout", self.connect_timeout)] {
+            if !bounds.contains(&given) {
+                let message =
+                    format!("{name}: {given:?}; at least {:?}, at most {:?}", bounds.start(), bounds.end());
+                return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+            }
+        }
+        Ok((PostgresAddress::parse(&self.url, self.connect_timeout)?, TableName::parse(&self.table)?))
     }
 
     /// Builds the store, and starts its thread. Sends nothing: the server may be down for now, and is found when it is up.
     ///
     /// # Errors
     ///
-    /// If a part of the URL or the name of the table is wrong, no certificate can be trusted, or there is no thread to be had.
+    /// If a part of the URL, the name of the table or a timeout is wrong, no certificate can be trusted, or there is no thread to be had.
     pub fn build(self) -> Result<PostgresStore, StoreError> {
-        let address = PostgresAddress::parse(&self.url, self.connect_timeout)?;
+        let (address, table) = self.parts()?;
         let session = SessionSettings {
             #[cfg(feature = "tls")]
             tls: address.is_encrypted.then(crate::tls::PostgresTls::of_system).transpose()?,
             address,
-            table: TableName::parse(&self.table)?,
+            served_last: AtomicUsize::new(0),
+            table,
             is_logged: self.is_logged,
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
@@ -142,5 +162,22 @@ impl fmt::Debug for PostgresStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The address may hold a password.
         f.debug_struct("PostgresStoreBuilder").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_bounded() {
+        let builder = || PostgresStore::builder("postgres://h/");
+        assert!(builder().check().is_ok());
+        for wrong in [Duration::ZERO, Duration::from_secs(61), Duration::MAX] {
+            let said = builder().timeout(wrong).check().unwrap_err().to_string();
+            assert!(said.starts_with("timeout: ") && said.ends_with("; at least 1ms, at most 60s"), "{said}");
+            let said = builder().connect_timeout(wrong).build().unwrap_err().to_string();
+            assert!(said.starts_with("connect_timeout: "), "{said}");
+        }
     }
 }

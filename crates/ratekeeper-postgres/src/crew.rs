@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::call::{Call, unasked};
 use crate::counters::Counters;
-use crate::housekeeper::{Forgetting, Housekeeper};
+use crate::housekeeper::{Housekeeper, Wish};
 use crate::seen::SeenRows;
 use crate::session::SessionSettings;
 use crate::worker::Worker;
@@ -28,7 +28,7 @@ const MOST_WAITING: usize = 4_096;
 const SEEN_ROWS: usize = 131_072;
 const SEEN_BYTES: usize = 64 << 20;
 
-/// Prefixes that may wait to be forgotten.
+/// What the housekeeper may have waiting for it.
 const MOST_WISHES: usize = 16;
 
 /// What a crew is started with.
@@ -44,7 +44,7 @@ pub(crate) struct CrewSettings {
 #[derive(Debug)]
 pub(crate) struct Crew {
     workers: Vec<mpsc::Sender<Call>>,
-    wishes: mpsc::Sender<Forgetting>,
+    wishes: mpsc::Sender<Wish>,
     hasher: RandomState,
     pub(crate) counters: Arc<Counters>,
 }
@@ -77,12 +77,21 @@ impl Crew {
             given,
         };
         tasks.spawn_on(housekeeper.run(), runtime.handle());
-        let work = move || runtime.block_on(async move { while tasks.join_next().await.is_some() {} });
+        let work = move || {
+            runtime.block_on(async move {
+                while let Some(ended) = tasks.join_next().await {
+                    // Its calls are answered with an error from now on.
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "postgres: a worker has panicked; start the program anew");
+                    }
+                }
+            });
+        };
         std::thread::Builder::new().name("postgres".into()).spawn(work).map_err(failed)?;
         Ok(Crew { workers, wishes, hasher: RandomState::new(), counters })
     }
 
-    /// Hands a call to the worker of its first key.
+    /// Hands a call to the worker of its first key. Calls of one worker are decided in the order in which they came.
     ///
     /// # Errors
     ///
@@ -111,8 +120,19 @@ impl Crew {
     /// What keeps the server from it.
     pub(crate) async fn forget(&self, prefix: &[u8]) -> Result<u64, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let wish = Forgetting { prefix: prefix.to_vec(), reply };
+        let wish = Wish::Forget { prefix: prefix.to_vec(), reply };
         self.wishes.send(wish).await.map_err(|_| unasked())?;
+        answer.await.unwrap_or_else(|_| Err(unasked()))
+    }
+
+    /// Has the housekeeper connect.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the server from serving.
+    pub(crate) async fn check(&self) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.wishes.send(Wish::Check { reply }).await.map_err(|_| unasked())?;
         answer.await.unwrap_or_else(|_| Err(unasked()))
     }
 }

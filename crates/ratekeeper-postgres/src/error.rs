@@ -26,6 +26,9 @@ pub(crate) enum Fate {
     Lost,
 }
 
+/// What to do about a server that does not write.
+const READ_ONLY: &str = "it is a standby, or set to read only: name the primary, or several hosts with target_session_attrs=read-write";
+
 impl Failure {
     fn new(kind: StoreErrorKind, reason: &'static str, message: String, fate: Fate) -> Self {
         Failure { error: StoreError::new(kind, message).because(reason), fate }
@@ -45,9 +48,14 @@ impl Failure {
         Failure::new(StoreErrorKind::Unreachable, "unreachable", message, Fate::Lost)
     }
 
+    /// Returns the failure of a server that does not write.
+    pub(crate) fn read_only(text: &str) -> Self {
+        Failure::new(StoreErrorKind::Unavailable, "read_only", format!("{text}: {READ_ONLY}"), Fate::Lost)
+    }
+
     /// Returns what an error of the server, or of the way to it, means.
     pub(crate) fn of(error: Error) -> Self {
-        use StoreErrorKind::{Contended, Other, Timeout, Unavailable, Unreachable, Unsupported};
+        use StoreErrorKind::{Contended, Other, Timeout, Unavailable, Unreachable};
         let Some(said) = error.as_db_error() else {
             let message = match error.is_closed() {
                 true => "the connection was closed; whether it was charged is not known".to_owned(),
@@ -82,12 +90,9 @@ impl Failure {
                 "the server is slow, or a row is locked; nothing was charged",
                 Fate::Refused,
             ),
-            () if *code == SqlState::READ_ONLY_SQL_TRANSACTION => (
-                Unavailable,
-                "read_only",
-                "it is a standby, or set to read only: name the primary, or several hosts with target_session_attrs=read-write",
-                Fate::Lost,
-            ),
+            () if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+                (Unavailable, "read_only", READ_ONLY, Fate::Lost)
+            }
             () if *code == SqlState::TOO_MANY_CONNECTIONS => (
                 Unavailable,
                 "too_many_connections",
@@ -116,9 +121,13 @@ impl Failure {
                 "the server stops, or an administrator has ended the connection",
                 Fate::Lost,
             ),
-            () if class == "0A" => {
-                (Unsupported, "unsupported", "ratekeeper needs PostgreSQL 12 or later", Fate::Refused)
-            }
+            // Also what a standby says of a table that is not logged: an outage, for which failure modes answer.
+            () if class == "0A" => (
+                Unavailable,
+                "unavailable",
+                "ratekeeper needs a primary of PostgreSQL 12 or later",
+                Fate::Lost,
+            ),
             () => (Other, "other", "see the log of the server", Fate::Lost),
         };
         let message = format!("{text} ({}): {remedy}", code.code());

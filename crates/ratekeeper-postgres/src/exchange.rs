@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::future::join3;
+use futures_util::future::join;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
@@ -94,26 +94,22 @@ pub(crate) async fn lock(session: &Session, keys: &[OwnedKey]) -> Result<Vec<(Ow
     let params: [&(dyn ToSql + Sync); 1] = [&keys];
     // Sent together, and answered in this order: one round trip.
     let all = async {
-        let (began, claimed, locked) = join3(
-            client.batch_execute("BEGIN"),
-            client.execute(&session.claim, &params),
-            client.query(&session.lock, &params),
-        )
-        .await;
-        began.and(claimed).and(locked)
+        let (began, locked) = join(client.batch_execute("BEGIN"), client.query(&session.lock, &params)).await;
+        began.and(locked)
     };
     let rows = session.in_time(all).await?;
     rows.iter().map(|row| Ok((get::<&[u8]>(row, 0)?.into(), seen(row, get(row, 1)?, 2)?))).collect()
 }
 
-/// Ends the transaction of a lock, and with it the lock.
-pub(crate) async fn commit(session: &Session) -> Result<(), Failure> {
-    session.in_time(session.client.batch_execute("COMMIT")).await
+/// Ends the transaction of a lock, and with it the lock; as if nothing had been done in it, unless there is something to be kept.
+pub(crate) async fn end(session: &Session, is_kept: bool) -> Result<(), Failure> {
+    let statement = if is_kept { "COMMIT" } else { "ROLLBACK" };
+    session.in_time(session.client.batch_execute(statement)).await
 }
 
 /// Ends the transaction of a lock as if nothing had been done in it.
 pub(crate) async fn roll_back(session: &Session) -> Result<(), Failure> {
-    session.in_time(session.client.batch_execute("ROLLBACK")).await
+    end(session, false).await
 }
 
 fn seen(row: &Row, stamp: i64, column: usize) -> Result<SeenRow, Failure> {

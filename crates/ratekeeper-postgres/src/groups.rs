@@ -13,6 +13,15 @@ pub(crate) struct Group {
     pub(crate) calls: Vec<Call>,
     /// How often the rows were not those of the server.
     pub(crate) misses: u32,
+    /// Whether one of the rows was locked by others for too long, as far as is known: it is asked for by itself.
+    pub(crate) is_stuck: bool,
+}
+
+impl Group {
+    /// Takes out the calls that are not to be decided at this instant any more.
+    pub(crate) fn take_late(&mut self, now: Instant) -> Vec<Call> {
+        self.calls.extract_if(.., |call| call.is_abandoned(now)).collect()
+    }
 }
 
 /// Calls that wait to be decided, by what must be decided together.
@@ -46,7 +55,7 @@ impl Groups {
         });
         for other in others {
             // What was apart is together from now on. An empty group stays behind.
-            let Group { keys, calls, misses } = std::mem::take(&mut self.groups[other]);
+            let Group { keys, calls, misses, is_stuck } = std::mem::take(&mut self.groups[other]);
             for key in &keys {
                 if let Some(of_key) = self.positions.get_mut(key) {
                     *of_key = position;
@@ -56,6 +65,7 @@ impl Groups {
             group.keys.extend(keys);
             group.calls.extend(calls);
             group.misses = group.misses.max(misses);
+            group.is_stuck |= is_stuck;
         }
         let group = &mut self.groups[position];
         for key in &call.keys {
@@ -68,8 +78,16 @@ impl Groups {
         self.calls += 1;
     }
 
-    /// Puts a group back that was not decided. Nothing was added since groups were taken.
+    /// Returns when the first of the calls is out of time; none if none waits.
+    pub(crate) fn earliest_deadline(&self) -> Option<Instant> {
+        earliest_deadline(&self.groups)
+    }
+
+    /// Puts a group back that was not decided. Nothing was added since groups were taken. Nothing is kept of one without calls.
     pub(crate) fn put_back(&mut self, group: Group) {
+        if group.calls.is_empty() {
+            return;
+        }
         let position = self.groups.len();
         for key in &group.keys {
             self.positions.insert(key.clone(), position);
@@ -78,18 +96,30 @@ impl Groups {
         self.groups.push(group);
     }
 
-    /// Takes all groups out. Calls that nobody waits for are returned apart.
+    /// Takes out the calls that nobody waits for at this instant any more, and leaves the others.
+    pub(crate) fn take_late(&mut self, now: Instant) -> Vec<Call> {
+        let (groups, late) = self.take(now);
+        groups.into_iter().for_each(|group| self.put_back(group));
+        late
+    }
+
+    /// Takes all groups out. Calls that nobody waits for at this instant any more are returned apart.
     pub(crate) fn take(&mut self, now: Instant) -> (Vec<Group>, Vec<Call>) {
         self.positions.clear();
         self.calls = 0;
         let mut abandoned = Vec::new();
         let mut groups = std::mem::take(&mut self.groups);
         for group in &mut groups {
-            abandoned.extend(group.calls.extract_if(.., |call| call.is_abandoned(now)));
+            abandoned.extend(group.take_late(now));
         }
         groups.retain(|group| !group.calls.is_empty());
         (groups, abandoned)
     }
+}
+
+/// Returns when the first call of these groups is out of time; none if there is no call.
+pub(crate) fn earliest_deadline(groups: &[Group]) -> Option<Instant> {
+    groups.iter().flat_map(|group| &group.calls).map(|call| call.deadline).min()
 }
 
 #[cfg(test)]
@@ -140,7 +170,22 @@ mod tests {
         drop(answer);
         groups.add(late);
         groups.add(dropped);
+        assert_eq!(groups.earliest_deadline(), Some(now));
         let (taken, abandoned) = groups.take(now);
         assert!(taken.is_empty() && abandoned.len() == 2);
+    }
+
+    /// A call with less time left than its statement takes would have the statement refused for all.
+    #[test]
+    fn who_is_nearly_out_of_time_does_not_take_others_along() {
+        let (now, reserve) = (Instant::now(), Duration::from_millis(2));
+        let mut groups = Groups::default();
+        let (nearly_late, _first) = call(&["a"], now + reserve / 2);
+        let (in_time, _second) = call(&["a"], now + reserve * 2);
+        groups.add(nearly_late);
+        groups.add(in_time);
+        assert_eq!(groups.take_late(now + reserve).len(), 1);
+        assert_eq!((groups.calls(), groups.keys()), (1, 1));
+        assert_eq!(groups.earliest_deadline(), Some(now + reserve * 2));
     }
 }

@@ -1,4 +1,4 @@
-//! Deletes what has expired, slice by slice, and what an administrator wants forgotten.
+//! Deletes what has expired, slice by slice, and what an administrator wants forgotten; and tries whether the server serves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,8 +16,18 @@ use crate::schema;
 use crate::server_time::{instant, micros_after};
 use crate::session::{Session, SessionSettings};
 
-/// Rows that one statement looks at, or deletes: some milliseconds' work.
+/// Rows that one statement looks at: some milliseconds' work. After a timeout half as many, down to the fewest.
 const SLICE: i64 = 1_000;
+const LEAST_SLICE: i64 = 8;
+
+/// Rows that one statement deletes by a prefix, and returns.
+const FORGOTTEN_SLICE: i64 = 100;
+
+/// How long a statement may take here: it is nobody's decision, and a slice that fails would fail again.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Turns that may fail in a row before that is a warning.
+const QUIET_FAILURES: u32 = 3;
 
 /// Slices of one turn, and the rest between two of them.
 const MOST_SLICES: usize = 200;
@@ -26,22 +36,60 @@ const REST: Duration = Duration::from_millis(10);
 /// How long a row stays after it is worth nothing: whoever decides by a clock that is a little late still finds it.
 const MARGIN_MICROS: i64 = 2_000_000;
 
-/// A wish to have all keys forgotten that start with some bytes, and where to tell how many states that were.
+/// What somebody wants of the housekeeper, and where to tell the outcome.
 #[derive(Debug)]
-pub(crate) struct Forgetting {
-    pub(crate) prefix: Vec<u8>,
-    pub(crate) reply: oneshot::Sender<Result<u64, StoreError>>,
+pub(crate) enum Wish {
+    /// To have all keys forgotten that start with some bytes. Told is how many states that were.
+    Forget { prefix: Vec<u8>, reply: oneshot::Sender<Result<u64, StoreError>> },
+    /// To know whether the server can be connected to, and has the table or lets it be made.
+    Check { reply: oneshot::Sender<Result<(), StoreError>> },
 }
 
 /// Has a connection when there is something to do.
 #[derive(Debug)]
 pub(crate) struct Housekeeper {
-    pub(crate) wishes: mpsc::Receiver<Forgetting>,
+    pub(crate) wishes: mpsc::Receiver<Wish>,
     pub(crate) settings: Arc<SessionSettings>,
     pub(crate) counters: Arc<Counters>,
     /// How long to wait between two turns; zero for never.
     pub(crate) interval: Duration,
     pub(crate) given: Option<Arc<dyn Clock>>,
+}
+
+/// Where a walk through the table has come to.
+#[derive(Debug)]
+struct Walk {
+    /// The last key that was looked at; empty at the beginning.
+    after: Vec<u8>,
+    /// How many rows the next statement looks at.
+    slice: i64,
+    /// Turns that have failed in a row.
+    failures: u32,
+}
+
+impl Walk {
+    fn new() -> Self {
+        Walk { after: Vec::new(), slice: SLICE, failures: 0 }
+    }
+
+    /// Goes on after a slice. Returns true if the turn goes on as well: not at the end of the table, where the walk begins
+    /// anew, and not if it is another instance's turn, which does not move this one.
+    fn advance(&mut self, is_mine: bool, looked_at: i64, last: Option<Vec<u8>>) -> bool {
+        if !is_mine {
+            return false;
+        }
+        let is_end = looked_at < self.slice;
+        self.after = if is_end { Vec::new() } else { last.unwrap_or_default() };
+        self.slice = (self.slice * 2).min(SLICE);
+        !is_end
+    }
+
+    /// Notes that a turn has failed: the next one takes smaller steps. Returns true if it is time to tell somebody.
+    fn failed(&mut self) -> bool {
+        self.slice = (self.slice / 2).max(LEAST_SLICE);
+        self.failures = self.failures.saturating_add(1);
+        self.failures == QUIET_FAILURES
+    }
 }
 
 /// A connection, and what the server's clock said when it was made.
@@ -60,41 +108,51 @@ impl Opened {
 impl Housekeeper {
     /// Works until the store is dropped.
     pub(crate) async fn run(mut self) {
-        let mut after: Vec<u8> = Vec::new();
+        let mut walk = Walk::new();
         loop {
             let wish = match self.interval.is_zero() {
                 true => self.wishes.recv().await,
                 false => match tokio::time::timeout(self.interval, self.wishes.recv()).await {
                     Ok(wish) => wish,
                     Err(_) => {
-                        if let Err(failure) = self.sweep(&mut after).await {
-                            tracing::debug!(error = %failure.error, "postgres: expired rows stay for now");
+                        match self.sweep(&mut walk).await {
+                            Ok(()) => walk.failures = 0,
+                            Err(failure) if walk.failed() => {
+                                tracing::warn!(error = %failure.error, turns = walk.failures, "postgres: expired rows stay");
+                            }
+                            Err(failure) => {
+                                tracing::debug!(error = %failure.error, "postgres: expired rows stay for now");
+                            }
                         }
                         continue;
                     }
                 },
             };
-            let Some(Forgetting { prefix, reply }) = wish else { return };
-            let forgotten = self.forget(&prefix).await.map_err(|failure| failure.error);
             // Whoever has asked may have gone.
-            let _ = reply.send(forgotten);
+            match wish {
+                Some(Wish::Forget { prefix, reply }) => {
+                    let forgotten = self.forget(&prefix).await.map_err(|failure| failure.error);
+                    let _ = reply.send(forgotten);
+                }
+                Some(Wish::Check { reply }) => {
+                    let _ = reply.send(self.open().await.map(drop).map_err(|failure| failure.error));
+                }
+                None => return,
+            }
         }
     }
 
-    /// Deletes what has expired, from where the last turn has stopped. At the end of the table, the next turn begins anew.
-    async fn sweep(&self, after: &mut Vec<u8>) -> Result<(), Failure> {
+    /// Deletes what has expired, from where the last turn has stopped. At the end of the table, the next turn begins anew. Who
+    /// wants something forgotten does not wait for all of it.
+    async fn sweep(&self, walk: &mut Walk) -> Result<(), Failure> {
         let opened = self.open().await?;
         let statement = self.prepare(&opened, &schema::sweep(&self.settings.table)).await?;
         for _ in 0..MOST_SLICES {
             let expired = self.now(&opened).saturating_sub(MARGIN_MICROS);
-            let params: [&(dyn ToSql + Sync); 3] = [&*after, &SLICE, &expired];
+            let params: [&(dyn ToSql + Sync); 3] = [&walk.after, &walk.slice, &expired];
             let row = opened.session.in_time(opened.session.client.query_one(&statement, &params)).await?;
-            let (looked_at, last, deleted): (i64, Option<Vec<u8>>, i64) =
-                (row.get(0), row.get(1), row.get(2));
-            self.counters.swept(u64::try_from(deleted).unwrap_or(0));
-            *after = last.unwrap_or_default();
-            if looked_at < SLICE {
-                after.clear();
+            self.counters.swept(u64::try_from(row.get::<_, i64>(3)).unwrap_or(0));
+            if !walk.advance(row.get(0), row.get(1), row.get(2)) || !self.wishes.is_empty() {
                 return Ok(());
             }
             tokio::time::sleep(REST).await;
@@ -106,30 +164,35 @@ impl Housekeeper {
     async fn forget(&self, prefix: &[u8]) -> Result<u64, Failure> {
         let opened = self.open().await?;
         let statement = self.prepare(&opened, &schema::forget(&self.settings.table)).await?;
-        let (end, mut forgotten) = (end_of(prefix), 0);
-        let params: [&(dyn ToSql + Sync); 3] = [&prefix, &end, &SLICE];
+        let (mut start, end, mut forgotten) = (prefix.to_vec(), end_of(prefix), 0);
         loop {
+            let params: [&(dyn ToSql + Sync); 3] = [&start, &end, &FORGOTTEN_SLICE];
             let rows = opened.session.in_time(opened.session.client.query(&statement, &params)).await?;
             let now = self.instant(&opened);
             for row in &rows {
-                let (key, record): (&[u8], &[u8]) = (row.get(0), row.get(1));
+                let (bytes, record): (&[u8], &[u8]) = (row.get(0), row.get(1));
                 let loaded = LoadedKeys::at(now);
                 // What cannot be read is forgotten all the same, and not counted.
-                if let Ok(key) = Key::new(key)
+                if let Ok(key) = Key::new(bytes)
                     && !record.is_empty()
                     && loaded.load(key, record).is_ok()
                 {
                     forgotten += loaded.live(key);
                 }
+                // Each key once: who keeps making new ones does not keep this going. A zero makes it the key after this one.
+                if bytes >= &*start {
+                    start = [bytes, &[0]].concat();
+                }
             }
-            if i64::try_from(rows.len()).is_ok_and(|rows| rows < SLICE) {
+            if i64::try_from(rows.len()).is_ok_and(|rows| rows < FORGOTTEN_SLICE) {
                 return Ok(forgotten);
             }
         }
     }
 
     async fn open(&self) -> Result<Opened, Failure> {
-        let (session, greeting) = Session::open(&self.settings).await?;
+        let patience = STATEMENT_TIMEOUT.max(self.settings.timeout);
+        let (session, greeting) = Session::open(&self.settings, patience).await?;
         Ok(Opened { session, at: greeting.answered, micros: greeting.micros })
     }
 
@@ -159,6 +222,26 @@ fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// When it was another instance's turn, the walk began anew, so that the end of a large table was never reached.
+    #[test]
+    fn a_walk_goes_on_where_it_stopped() {
+        let mut walk = Walk::new();
+        assert!(walk.advance(true, SLICE, Some(b"k".to_vec())));
+        assert!(!walk.advance(false, 0, None));
+        assert_eq!(walk.after, b"k");
+        assert!(!walk.advance(true, SLICE - 1, Some(b"z".to_vec())));
+        assert_eq!(walk.after, b"");
+    }
+
+    #[test]
+    fn a_walk_that_fails_takes_smaller_steps_and_says_so_once() {
+        let mut walk = Walk::new();
+        let told: Vec<bool> = (0..20).map(|_| walk.failed()).collect();
+        assert_eq!(told.iter().filter(|told| **told).count(), 1);
+        assert_eq!(walk.slice, LEAST_SLICE);
+        assert!(walk.advance(true, LEAST_SLICE, Some(b"k".to_vec())) && walk.slice == 2 * LEAST_SLICE);
+    }
 
     #[test]
     fn a_prefix_ends_where_the_next_one_begins() {

@@ -7,7 +7,8 @@
 //! keys. `docs/adr/0020-postgres.md` tells why.
 //!
 //! What it never does: decide by the clock of this machine (it is the server's, as every statement tells it), send a
-//! statement twice whose outcome is unknown, charge for a request that has timed out, keep a caller waiting without bound.
+//! statement twice whose outcome is unknown, charge for a request after it has timed out, keep a caller waiting for longer
+//! than the timeout.
 //!
 //! ```no_run
 //! use ratekeeper::store::{Breaker, Guarded};

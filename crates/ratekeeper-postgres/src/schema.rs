@@ -10,6 +10,9 @@ pub(crate) const LAYOUT: &str = "ratekeeper layout 1";
 /// The most bytes of a part of a table's name: what is named after it must fit as well.
 const MOST_NAME: usize = 40;
 
+/// The types of the arguments of the function: others may have given its name to another one.
+const ARGUMENTS: &str = "bigint,bigint,bytea[],integer[],bigint[],bigint[],bytea[],bigint[]";
+
 /// The name of a table, with its schema if that is not the first of the search path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName {
@@ -42,7 +45,16 @@ impl TableName {
 
     /// Returns the name of the function, which has the number of its version in it: two versions of a program may be at work.
     fn exchange(&self) -> TableName {
-        TableName { schema: self.schema.clone(), name: format!("{}_exchange_1", self.name) }
+        TableName { schema: self.schema.clone(), name: format!("{}_exchange_2", self.name) }
+    }
+
+    /// Returns the name as it is written in statements: in quotes, because `user` and `order` are words of theirs. It was checked
+    /// that it has no quotes in it.
+    fn quoted(&self) -> String {
+        match &self.schema {
+            Some(schema) => format!("\"{schema}\".\"{}\"", self.name),
+            None => format!("\"{}\"", self.name),
+        }
     }
 
     /// Returns the schema in which a user must be allowed to create what is missing.
@@ -73,7 +85,8 @@ impl fmt::Display for TableName {
 /// Updates leave their old rows on the same page where there is room, and touch no index: no column that changes has one.
 pub(crate) fn creation(table: &TableName, is_logged: bool, has_table: bool) -> String {
     let logging = if is_logged { "" } else { "UNLOGGED " };
-    let (exchange, lock) = (table.exchange(), table.lock_number());
+    let (exchange, lock) = (table.exchange().quoted(), table.lock_number());
+    let table = table.quoted();
     // Whoever may make a function need not own the table.
     let make_table = match has_table {
         true => String::new(),
@@ -101,7 +114,7 @@ SELECT pg_advisory_xact_lock({lock});
 $body$;
 COMMIT;"
     );
-    statements.replace("{table}", &table.to_string())
+    statements.replace("{table}", &table)
 }
 
 /// Compares rows by their stamps, and sets those that are as expected.
@@ -109,12 +122,15 @@ COMMIT;"
 /// The first row that it returns tells the server's clock: at place 0, or at -1 if the decision was not made now, and nothing
 /// was done. The others are the rows that were not as expected, as they are.
 ///
-/// Keys come in their order, so that two of these lock rows in the same one. Rows that belong together are set if all of them
-/// are as expected. A row of stamp 0 is none: it is there to be locked.
+/// Rows that belong together are set if all of them are as expected and can be locked. A row of stamp 0 is none: it is there to
+/// be locked. It waits for nobody who has locked a row, whatever that row becomes: such a row is not as expected, and one row
+/// that is stuck does not hold up the others. It does wait for whoever is making the same row, and keys come in their order,
+/// so that two of these do so in the same one. If that has taken until after `latest`, all is undone: nobody waits any more.
 const EXCHANGE: &str = "DECLARE
     clock CONSTANT bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     failed integer[] := '{}';
     is_met boolean;
+    has_written boolean := false;
 BEGIN
     place := CASE WHEN clock BETWEEN earliest AND latest THEN 0 ELSE -1 END;
     present := clock;
@@ -123,31 +139,42 @@ BEGIN
         RETURN;
     END IF;
     FOR i IN 1 .. cardinality(keys) LOOP
-        IF together[i] > 0 THEN
-            IF olds[i] = 0 THEN
-                INSERT INTO {table} VALUES (keys[i], 0, '', 0) ON CONFLICT (key) DO NOTHING;
-            END IF;
-            SELECT t.stamp, t.record INTO present, content FROM {table} t WHERE t.key = keys[i] FOR UPDATE;
-            is_met := coalesce(present, 0) = olds[i];
-        ELSIF news[i] = 0 THEN
+        is_met := false;
+        IF news[i] = 0 AND together[i] = 0 THEN
             SELECT t.stamp, t.record INTO present, content FROM {table} t WHERE t.key = keys[i];
             is_met := coalesce(present, 0) = olds[i];
         ELSE
-            IF olds[i] = 0 THEN
-                INSERT INTO {table} AS t VALUES (keys[i], news[i], records[i], expiries[i])
-                ON CONFLICT (key) DO UPDATE
-                SET stamp = excluded.stamp, record = excluded.record, expires_at = excluded.expires_at
-                WHERE t.stamp = 0;
+            IF olds[i] = 0 AND news[i] <> 0 THEN
+                IF together[i] > 0 THEN
+                    INSERT INTO {table} VALUES (keys[i], 0, '', 0) ON CONFLICT (key) DO NOTHING;
+                ELSE
+                    INSERT INTO {table} VALUES (keys[i], news[i], records[i], expiries[i]) ON CONFLICT (key) DO NOTHING;
+                    is_met := FOUND;
+                END IF;
+            END IF;
+            IF together[i] > 0 THEN
+                SELECT t.stamp, t.record INTO present, content FROM {table} t WHERE t.key = keys[i]
+                FOR UPDATE SKIP LOCKED;
+                is_met := FOUND AND present = olds[i];
+            ELSIF is_met THEN
+                NULL;
             ELSIF records[i] IS NULL THEN
-                DELETE FROM {table} t WHERE t.key = keys[i] AND t.stamp = olds[i];
+                DELETE FROM {table} t WHERE t.ctid = (
+                    SELECT l.ctid FROM {table} l WHERE l.key = keys[i] AND l.stamp = olds[i] FOR UPDATE SKIP LOCKED
+                );
+                is_met := FOUND;
             ELSE
                 UPDATE {table} t SET stamp = news[i], record = records[i], expires_at = expiries[i]
-                WHERE t.key = keys[i] AND t.stamp = olds[i];
+                WHERE t.ctid = (
+                    SELECT l.ctid FROM {table} l WHERE l.key = keys[i] AND l.stamp = olds[i] FOR UPDATE SKIP LOCKED
+                );
+                is_met := FOUND;
             END IF;
-            is_met := FOUND;
             IF NOT is_met THEN
                 SELECT t.stamp, t.record INTO present, content FROM {table} t WHERE t.key = keys[i];
+                is_met := NOT FOUND AND olds[i] = 0 AND news[i] = 0;
             END IF;
+            has_written := has_written OR (is_met AND news[i] <> 0);
         END IF;
         IF NOT is_met THEN
             place := i;
@@ -164,41 +191,51 @@ BEGIN
                 UPDATE {table} t SET stamp = news[i], record = records[i], expires_at = expiries[i]
                 WHERE t.key = keys[i];
             END IF;
+            IF NOT FOUND THEN
+                RAISE EXCEPTION 'a row that was locked is gone' USING ERRCODE = '40001';
+            END IF;
         END IF;
     END LOOP;
+    IF has_written AND (extract(epoch FROM clock_timestamp()) * 1000000)::bigint > latest THEN
+        RAISE EXCEPTION 'too late: it had to wait for a row' USING ERRCODE = '40001';
+    END IF;
 END";
 
-/// Returns the question what is there: the table's comment, whether there is a table, and whether there is its function.
+/// Returns the question what is there: the table's comment, whether there is a table, whether there is its function, what the
+/// clock says, and whether the server takes no writes, as a standby does.
 pub(crate) fn survey(table: &TableName) -> String {
-    let exchange = table.exchange();
+    let (exchange, table) = (table.exchange().quoted(), table.quoted());
     format!(
         "SELECT obj_description(to_regclass('{table}'), 'pg_class'), to_regclass('{table}') IS NOT NULL, \
-         to_regproc('{exchange}') IS NOT NULL, \
-         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+         to_regprocedure('{exchange}({ARGUMENTS})') IS NOT NULL, \
+         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, \
+         current_setting('transaction_read_only') = 'on'"
     )
 }
 
 /// Returns the statement of every decision.
 pub(crate) fn exchange(table: &TableName) -> String {
-    format!("SELECT place, present, content FROM {}($1, $2, $3, $4, $5, $6, $7, $8)", table.exchange())
-}
-
-/// Returns the statement that gives every key a row, so that it can be locked.
-pub(crate) fn claim(table: &TableName) -> String {
     format!(
-        "INSERT INTO {table} SELECT key, 0, '', 0 FROM unnest($1::bytea[]) key ORDER BY key ON CONFLICT (key) DO NOTHING"
+        "SELECT place, present, content FROM {}($1, $2, $3, $4, $5, $6, $7, $8)",
+        table.exchange().quoted()
     )
 }
 
-/// Returns the statement that locks rows, in the order of their keys.
+/// Returns the statement that locks rows, in the order of their keys, and makes those that are not there: in one go, because
+/// whoever made them first and locked the others then would do so in another order than the rest.
 pub(crate) fn lock(table: &TableName) -> String {
-    format!("SELECT key, stamp, record FROM {table} WHERE key = ANY ($1::bytea[]) ORDER BY key FOR UPDATE")
+    let table = table.quoted();
+    format!(
+        "INSERT INTO {table} AS t SELECT key, 0, '', 0 FROM unnest($1::bytea[]) key ORDER BY key \
+         ON CONFLICT (key) DO UPDATE SET stamp = t.stamp RETURNING t.key, t.stamp, t.record"
+    )
 }
 
 /// Returns the statement that deletes what has expired among the rows after a key: at most so many are looked at, by one
-/// session at a time, and rows that others work on are left alone.
+/// session at a time, and rows that others work on are left alone. The first column of its answer tells whether it was this
+/// session's turn.
 pub(crate) fn sweep(table: &TableName) -> String {
-    let lock = table.lock_number().wrapping_add(1);
+    let (lock, table) = (table.lock_number().wrapping_add(1), table.quoted());
     format!(
         "WITH turn AS MATERIALIZED (SELECT pg_try_advisory_xact_lock({lock}) AS is_mine),
 slice AS MATERIALIZED (
@@ -211,12 +248,13 @@ dead AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 gone AS (DELETE FROM {table} t USING dead WHERE t.key = dead.key AND t.expires_at < $3 RETURNING 1)
-SELECT (SELECT count(*) FROM slice), (SELECT key FROM slice ORDER BY key DESC LIMIT 1), (SELECT count(*) FROM gone)"
+SELECT (SELECT is_mine FROM turn), (SELECT count(*) FROM slice), (SELECT key FROM slice ORDER BY key DESC LIMIT 1), (SELECT count(*) FROM gone)"
     )
 }
 
 /// Returns the statement that deletes the first rows whose keys lie between two.
 pub(crate) fn forget(table: &TableName) -> String {
+    let table = table.quoted();
     format!(
         "DELETE FROM {table} WHERE key IN (
     SELECT key FROM {table} WHERE key >= $1 AND ($2::bytea IS NULL OR key < $2) ORDER BY key LIMIT $3 FOR UPDATE
@@ -240,13 +278,14 @@ mod tests {
         let table = TableName::parse("limits.states").unwrap();
         assert_eq!(
             (table.schema(), table.exchange().to_string().as_str()),
-            ("limits", "limits.states_exchange_1")
+            ("limits", "limits.states_exchange_2")
         );
         let made = creation(&table, false, false);
         assert!(
-            !made.contains("{table}") && made.contains("CREATE UNLOGGED TABLE IF NOT EXISTS limits.states (")
+            !made.contains("{table}")
+                && made.contains("CREATE UNLOGGED TABLE IF NOT EXISTS \"limits\".\"states\" (")
         );
-        assert!(creation(&table, true, false).contains("CREATE TABLE IF NOT EXISTS limits.states ("));
+        assert!(creation(&table, true, false).contains("CREATE TABLE IF NOT EXISTS \"limits\".\"states\" ("));
         assert!(!creation(&table, true, true).contains("CREATE TABLE"));
     }
 }

@@ -80,13 +80,6 @@ impl SeenRows {
         self.young_bytes += bytes;
         self.young.insert(key.into(), row);
     }
-
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        self.young.clear();
-        self.old.clear();
-        self.young_bytes = 0;
-    }
 }
 
 #[cfg(test)]
@@ -108,8 +101,6 @@ mod tests {
         assert_eq!((seen.get(&[99]).stamp, seen.get(&[50]).stamp), (100, 0));
         seen.put(&[99], SeenRow::absent());
         assert_eq!(seen.get(&[99]).stamp, 0);
-        seen.clear();
-        assert_eq!(seen.get(&[0]).stamp, 0);
     }
 
     #[test]

@@ -21,6 +21,13 @@ struct Sample {
     error: Duration,
 }
 
+impl Sample {
+    /// By how much it may be off at an instant, in nanoseconds.
+    fn error_at(&self, at: Instant) -> u128 {
+        self.error.as_nanos() + at.saturating_duration_since(self.at).as_nanos() * DRIFT_PPM / 1_000_000
+    }
+}
+
 /// A guess at the server's time.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTime {
@@ -32,14 +39,29 @@ impl ServerTime {
     pub(crate) fn learn(&mut self, asked: Instant, answered: Instant, micros: i64) {
         let error = answered.saturating_duration_since(asked) / 2;
         let sample = Sample { at: asked + error, micros, error };
-        let is_better = self.best.is_none_or(|best| {
-            let aged = best.error.as_nanos()
-                + sample.at.saturating_duration_since(best.at).as_nanos() * DRIFT_PPM / 1_000_000;
-            error.as_nanos() <= aged
-        });
-        if is_better {
+        let is_better = self.best.is_none_or(|best| error.as_nanos() <= best.error_at(sample.at));
+        // What cannot be true together: the clock has stepped, or this process was asleep, and the latest answer is right.
+        if is_better || self.is_off(sample) {
             self.best = Some(sample);
         }
+    }
+
+    /// Returns true if the guess and an answer contradict each other by more than both may be off.
+    fn is_off(&self, sample: Sample) -> bool {
+        self.best.zip(self.micros(sample.at)).is_some_and(|(best, guess)| {
+            let apart = u128::from(guess.abs_diff(sample.micros)) * 1_000;
+            // Clocks are read in microseconds.
+            apart > best.error_at(sample.at) + sample.error.as_nanos() + 1_000
+        })
+    }
+
+    /// Returns true if an answer tells a time that the guess explains: the server's clock is not later than it should have
+    /// been when the answer came.
+    pub(crate) fn explains(&self, answered: Instant, micros: i64) -> bool {
+        self.best.zip(self.micros(answered)).is_some_and(|(best, guess)| {
+            let later = i128::from(micros) - i128::from(guess);
+            u128::try_from(later).unwrap_or(0) * 1_000 <= best.error_at(answered) + 1_000
+        })
     }
 
     /// Begins anew with this answer: what was learned before was wrong, or another server answers now. The guess is late by the
@@ -93,6 +115,31 @@ mod tests {
         assert_eq!(time.micros(at(90_001_000)), Some(5_000));
         time.learn(at(90_002_000), at(90_002_200), 6_500);
         assert_eq!(time.micros(at(90_002_100)), Some(6_500));
+    }
+
+    #[test]
+    fn an_answer_that_contradicts_the_guess_replaces_it_however_slow_it_was() {
+        let start = Instant::now();
+        let at = |micros| start + Duration::from_micros(micros);
+        let mut time = ServerTime::default();
+        time.learn(at(0), at(200), 1_000);
+        // A slow answer in which the clock has stepped by half a second, in either direction.
+        time.learn(at(10_000), at(14_000), 513_000);
+        assert_eq!(time.micros(at(12_000)), Some(513_000));
+        time.learn(at(20_000), at(25_000), 20_000);
+        assert_eq!(time.micros(at(22_500)), Some(20_000));
+    }
+
+    #[test]
+    fn what_came_late_is_told_from_a_clock_that_stepped() {
+        let start = Instant::now();
+        let at = |micros| start + Duration::from_micros(micros);
+        let mut time = ServerTime::default();
+        assert!(!time.explains(at(0), 1_000));
+        time.learn(at(0), at(200), 1_000);
+        // 50 milliseconds later by both clocks, wherever the statement has spent them.
+        assert!(time.explains(at(50_100), 51_000) && time.explains(at(50_100), 31_000));
+        assert!(!time.explains(at(50_100), 151_000), "the clock has stepped by a tenth of a second");
     }
 
     #[test]

@@ -1,23 +1,27 @@
 //! One connection, with its statements. It carries one statement at a time: what comes meanwhile goes with the next one.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ratekeeper::{StoreError, StoreErrorKind};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, Config, NoTls, Statement};
 
 use crate::address::PostgresAddress;
 use crate::error::{Failure, Fate};
 use crate::schema::{self, TableName};
 
 /// How a server is reached, and what is expected of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct SessionSettings {
     pub(crate) address: PostgresAddress,
+    /// The number of the host that served last: it is tried first.
+    pub(crate) served_last: AtomicUsize,
     pub(crate) table: TableName,
     pub(crate) is_logged: bool,
+    /// How long connecting to one of the hosts may take, with all that comes before the first statement.
     pub(crate) connect_timeout: Duration,
     /// How long a statement may take.
     pub(crate) timeout: Duration,
@@ -29,7 +33,6 @@ pub(crate) struct SessionSettings {
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) exchange: Statement,
-    pub(crate) claim: Statement,
     pub(crate) lock: Statement,
     timeout: Duration,
 }
@@ -43,23 +46,50 @@ pub(crate) struct Greeting {
 }
 
 impl Session {
-    /// Connects, and makes the table if it is not there.
-    pub(crate) async fn open(settings: &SessionSettings) -> Result<(Self, Greeting), Failure> {
-        let opening = async {
-            let client = connect(settings).await?;
-            let greeting = prepare_table(&client, settings).await?;
-            let table = &settings.table;
-            let session = Session {
-                exchange: prepare(&client, &schema::exchange(table)).await?,
-                claim: prepare(&client, &schema::claim(table)).await?,
-                lock: prepare(&client, &schema::lock(table)).await?,
-                timeout: settings.timeout,
-                client,
-            };
-            Ok((session, greeting))
+    /// Connects to one of the hosts, and makes the table if it is not there. A statement may take `patience`.
+    ///
+    /// Hosts are tried in turn, each for no longer than connecting may take, beginning with the one that served last.
+    pub(crate) async fn open(
+        settings: &SessionSettings,
+        patience: Duration,
+    ) -> Result<(Self, Greeting), Failure> {
+        let hosts = &settings.address.hosts;
+        let first = settings.served_last.load(Ordering::Relaxed);
+        let mut failed: Option<Failure> = None;
+        for turn in 0..hosts.len() {
+            let index = (first + turn) % hosts.len();
+            let opening = Session::open_at(&hosts[index], settings, patience);
+            let opened = timeout(settings.connect_timeout, opening).await;
+            match opened.unwrap_or_else(|_| Err(Failure::no_connection(settings.connect_timeout))) {
+                Ok(opened) => {
+                    settings.served_last.store(index, Ordering::Relaxed);
+                    return Ok(opened);
+                }
+                // What a server has said tells more than that another one is silent.
+                Err(failure) => match &failed {
+                    Some(told) if told.error.reason() != "unreachable" => {}
+                    _ => failed = Some(failure),
+                },
+            }
+        }
+        Err(failed.unwrap_or_else(|| Failure::no_connection(settings.connect_timeout)))
+    }
+
+    async fn open_at(
+        host: &Config,
+        settings: &SessionSettings,
+        patience: Duration,
+    ) -> Result<(Self, Greeting), Failure> {
+        let client = connect(host, settings, patience).await?;
+        let greeting = prepare_table(&client, settings).await?;
+        let table = &settings.table;
+        let session = Session {
+            exchange: prepare(&client, &schema::exchange(table)).await?,
+            lock: prepare(&client, &schema::lock(table)).await?,
+            timeout: patience,
+            client,
         };
-        let patience = settings.connect_timeout;
-        timeout(patience, opening).await.unwrap_or_else(|_| Err(Failure::no_connection(patience)))
+        Ok((session, greeting))
     }
 
     /// Returns true if the connection has ended.
@@ -86,27 +116,30 @@ impl fmt::Debug for Session {
 }
 
 /// Connects, and says how this session is to be treated.
-pub(crate) async fn connect(settings: &SessionSettings) -> Result<Client, Failure> {
+async fn connect(host: &Config, settings: &SessionSettings, patience: Duration) -> Result<Client, Failure> {
     let client = match settings.address.is_encrypted {
         false => {
-            let (client, connection) = settings.address.config.connect(NoTls).await.map_err(Failure::of)?;
+            let (client, connection) = host.connect(NoTls).await.map_err(Failure::of)?;
             drive(connection);
             client
         }
         #[cfg(feature = "tls")]
         true => {
             let Some(tls) = settings.tls.clone() else { return Err(not_encrypted()) };
-            let (client, connection) = settings.address.config.connect(tls).await.map_err(Failure::of)?;
+            let (client, connection) = host.connect(tls).await.map_err(Failure::of)?;
             drive(connection);
             client
         }
         #[cfg(not(feature = "tls"))]
         true => return Err(not_encrypted()),
     };
-    let millis = settings.timeout.as_millis().max(1);
-    // A row that is locked by somebody who has stopped is free again when that session has been idle for as long.
+    // The server gives up before this process does, and says so: then it is known that nothing was written. It waits for a
+    // lock for half of the time, so that there is time to do without that row. A row that is locked by somebody who has
+    // stopped is free again when that session has been idle for as long as a statement may take.
+    let millis = patience.as_millis().max(1);
+    let (statement, lock) = ((millis * 9 / 10).max(1), (millis / 2).max(1));
     let manners = format!(
-        "SET statement_timeout = {millis}; SET lock_timeout = {millis}; SET idle_in_transaction_session_timeout = {millis}; \
+        "SET statement_timeout = {statement}; SET lock_timeout = {lock}; SET idle_in_transaction_session_timeout = {millis}; \
          SET synchronous_commit = off; SET default_transaction_isolation = 'read committed'; SET jit = off; \
          SET client_min_messages = warning"
     );
@@ -145,6 +178,9 @@ async fn prepare_table(client: &Client, settings: &SessionSettings) -> Result<Gr
         let answered = Instant::now();
         let (comment, has_table, has_function): (Option<&str>, bool, bool) =
             (found.get(0), found.get(1), found.get(2));
+        if found.get(4) {
+            return Err(Failure::read_only("the server takes no writes"));
+        }
         if has_table && comment != Some(schema::LAYOUT) {
             let message = format!(
                 "table: {table}; it is not of `{}` but of `{}`: name another table, or use the program that made it",
@@ -171,22 +207,31 @@ async fn create(client: &Client, settings: &SessionSettings, has_table: bool) ->
     let table = &settings.table;
     let created = client.batch_execute(&schema::creation(table, settings.is_logged, has_table)).await;
     let Err(error) = created else {
-        tracing::info!(%table, is_logged = settings.is_logged, "postgres: table created");
+        match has_table {
+            false => tracing::info!(%table, is_logged = settings.is_logged, "postgres: table created"),
+            true => tracing::info!(%table, "postgres: function created"),
+        }
         return Ok(());
     };
     let may_not = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
+    let has_no_schema = error.code() == Some(&SqlState::INVALID_SCHEMA_NAME);
     // The transaction of the statements is still open, and of no use.
     let _ = client.batch_execute("ROLLBACK").await;
     let failure = Failure::of(error);
-    if !may_not {
+    let (user, schema) = (settings.address.user().unwrap_or("this user"), table.schema());
+    let (message, reason) = if has_no_schema {
+        let message =
+            format!("table: {table}; there is no such schema: let an owner run `CREATE SCHEMA {schema}`");
+        (message, "no_table")
+    } else if may_not {
+        let message = format!(
+            "table: {table}; it is not there, and {user} may not create it: let an owner run \
+             `GRANT USAGE, CREATE ON SCHEMA {schema} TO {user}`, or start one instance as a user who may"
+        );
+        (message, "auth")
+    } else {
         return Err(failure);
-    }
-    let user = settings.address.config.get_user().unwrap_or("this user");
-    let message = format!(
-        "table: {table}; it is not there, and {user} may not create it: \
-         let an owner run `GRANT CREATE ON SCHEMA {} TO {user}`, or the statements of docs/guide/postgres.md",
-        table.schema()
-    );
-    let error = StoreError::new(StoreErrorKind::Unavailable, message).because("auth");
+    };
+    let error = StoreError::new(StoreErrorKind::Unavailable, message).because(reason);
     Err(Failure { error: error.caused_by(failure.error), fate: Fate::Lost })
 }

@@ -9,6 +9,7 @@ use ratekeeper::port::{
 };
 use ratekeeper::store::LoadedKeys;
 use ratekeeper::{Amounts, Charged, Cost, Decision, MemoryStore, Name, StoreError, StoreErrorKind};
+use tokio::sync::oneshot;
 
 use crate::call::{Call, KeptCharges, KeptRequest, OwnedKey, kept_units, key, unasked};
 use crate::counters::PostgresCounts;
@@ -20,7 +21,8 @@ const MOST_LOOKS: usize = 4;
 
 /// A [`Store`] on PostgreSQL. Clones share the connections.
 ///
-/// One statement decides all requests that wait, by the server's clock. It has a timeout of its own, but no breaker: put it
+/// One statement decides all requests that wait, by the server's clock. A call is answered within the timeout, or told that
+/// it was not decided in time, whatever the server does; there is no breaker: put it
 /// behind [`Guarded`](ratekeeper::store::Guarded), and behind a [`StoreFront`](ratekeeper::store::StoreFront) if refusals are to
 /// be remembered or tokens to be leased. Works without a runtime: it has a thread of its own.
 ///
@@ -50,15 +52,35 @@ impl PostgresStore {
         self.crew.counters.read()
     }
 
+    /// Connects by a connection of its own, and makes the table if it is not there: to know at the start what is wrong with the
+    /// address or the user. May take as long as connecting may, for each host.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the server from serving.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        self.crew.check().await
+    }
+
     /// Asks the engine about some keys, on the rows that they have.
     async fn ask<T: Send + 'static>(
         &self,
         keys: Vec<OwnedKey>,
         decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let answer = self.send(keys, decide)?;
+        answer.await.unwrap_or_else(|_| Err(unasked()))
+    }
+
+    /// Sends a question on its way. Those about one key are decided in the order in which they were sent.
+    fn send<T: Send + 'static>(
+        &self,
+        keys: Vec<OwnedKey>,
+        decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError> {
         let (call, answer) = Call::new(keys, Instant::now() + self.timeout, decide);
         self.crew.send(call)?;
-        answer.await.unwrap_or_else(|_| Err(unasked()))
+        Ok(answer)
     }
 
     /// Asks the engine by a request.
@@ -152,6 +174,31 @@ impl Store for PostgresStore {
         self.verb(request, |store, request| ready(store.acquire(request)))
     }
 
+    /// Sends all of them before it waits for the first answer, so that they share statements: also those of one key, which are
+    /// decided in their order.
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Result<Decision, StoreError>>,
+    ) -> Answer<'a, ()> {
+        Answer::later(async move {
+            let send = |request| {
+                let kept = KeptRequest::of(request);
+                self.send(vec![kept.key().clone()], move |loaded| {
+                    kept.with(|request| ready(loaded.store().acquire(request)))
+                })
+            };
+            let sent: Vec<_> = requests.iter().map(send).collect();
+            for answer in sent {
+                into.push(match answer {
+                    Ok(answer) => answer.await.unwrap_or_else(|_| Err(unasked())),
+                    Err(error) => Err(error),
+                });
+            }
+            Ok(())
+        })
+    }
+
     fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
         self.verb(request, move |store, request| ready(store.acquire_up_to(request, most)))
     }
@@ -222,8 +269,9 @@ impl Store for PostgresStore {
         self.verb(request, |store, request| ready(store.reset(request)))
     }
 
-    /// Forgets every state of every key that starts with `prefix`, a thousand rows at a time. The notes of when they were reset
-    /// are forgotten, too.
+    /// Forgets every state of every key that starts with `prefix`, a hundred rows at a time, each key once: what is made
+    /// meanwhile may stay. The notes of when they were reset are forgotten, too. It is not bound by the timeout of a call; if it
+    /// fails, some are gone already.
     ///
     /// # Cancel safety
     ///

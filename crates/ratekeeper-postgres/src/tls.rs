@@ -24,11 +24,19 @@ impl PostgresTls {
                 .because("address")
         };
         let mut trusted = RootCertStore::empty();
-        trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let loaded = rustls_native_certs::load_native_certs();
+        trusted.add_parsable_certificates(loaded.certs);
         if trusted.is_empty() {
-            let remedy =
-                "the system trusts no certificate: install some, or name a file of them by SSL_CERT_FILE";
-            return Err(wrong(remedy.into()));
+            let named = std::env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty());
+            let whose = match named {
+                Some(file) => format!("there is no certificate in {} (SSL_CERT_FILE)", file.display()),
+                None => {
+                    "the system trusts no certificate: install some, or name a file of them by SSL_CERT_FILE"
+                        .into()
+                }
+            };
+            let why = loaded.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+            return Err(wrong(whose + &why));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)

@@ -1,14 +1,18 @@
 //! Decides all that waits on one connection, and writes it in one statement.
 //!
 //! A key has one worker in this process, so that its requests never fight each other: they are decided one after another on the
-//! same loaded row. Other processes are noticed when a row is not as it was seen; then its calls are decided again on what it
-//! is. After two such misses in a row the rows are locked first, and nobody comes in between.
+//! same loaded row. (A charge of several keys goes to the worker of the first of them in their order; on the others it may meet
+//! another worker, as it may meet another process.) Others are noticed when a row is not as it was seen; then its calls are
+//! decided again on what it is. After two such misses in a row the rows are locked first, and nobody comes in between.
+//!
+//! Whatever a worker waits for, it looks after the deadlines of those who wait for it: a call is answered by its own.
 
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join;
+use futures_util::future::{Either, join, pending, select};
 use ratekeeper::port::Clock;
 use ratekeeper::store::{KeyRecord, LoadedKeys};
 use ratekeeper::{StoreError, StoreErrorKind, Timestamp};
@@ -18,10 +22,10 @@ use crate::call::{Call, OwnedKey, key};
 use crate::counters::Counters;
 use crate::error::{Failure, Fate, copy};
 use crate::exchange::{self, DecidedAt, Exchanged, NewRow, RowChange, exchange};
-use crate::groups::{Group, Groups};
+use crate::groups::{Group, Groups, earliest_deadline};
 use crate::seen::{SeenRow, SharedRows};
 use crate::server_time::{ServerTime, instant, micros_after};
-use crate::session::{Session, SessionSettings};
+use crate::session::{Greeting, Session, SessionSettings};
 
 /// Calls that one statement decides at most.
 const MOST_CALLS: usize = 1_024;
@@ -34,6 +38,19 @@ const PATIENT_MISSES: u32 = 2;
 
 /// How often a table is made again, or a decision dated anew, before that is an error.
 const MOST_REPAIRS: u32 = 5;
+
+/// How far in the past of the server's clock a decision may be dated, whatever the timeout: states bear a second of disorder
+/// (docs/semantics.md §2), and some of it is for the guess.
+const MOST_PAST: Duration = Duration::from_millis(900);
+
+/// The least time that a call must have left to go with a statement: see [`Worker::reserve`].
+const LEAST_RESERVE: Duration = Duration::from_millis(1);
+
+/// What those are told whose time is over before anything was sent.
+const UNSENT: &str = "nothing was charged";
+
+/// What those are told whose time is over while a statement is under way.
+const UNKNOWN: &str = "whether it was charged is not known, so it is not sent again";
 
 /// The first rest after a connection could not be made; each further one is twice as long, up to the longest.
 const FIRST_REST: Duration = Duration::from_millis(20);
@@ -55,7 +72,18 @@ pub(crate) struct Worker {
     trouble: Option<(StoreError, Instant)>,
     failed_attempts: u32,
     repairs: u32,
+    /// How long a statement takes lately, there and back.
+    round_trip: Duration,
     stamps: (RandomState, u64),
+}
+
+/// What happens while a worker connects.
+enum Event {
+    Came(Call),
+    /// Somebody's time is over.
+    Late,
+    /// The store was dropped.
+    Closed,
 }
 
 /// What was decided on, to be compared, written and answered.
@@ -87,6 +115,7 @@ impl Worker {
             trouble: None,
             failed_attempts: 0,
             repairs: 0,
+            round_trip: Duration::ZERO,
             stamps: (RandomState::new(), 0),
         }
     }
@@ -100,47 +129,74 @@ impl Worker {
                     None => return,
                 }
             }
-            while self.waiting.calls() < MOST_CALLS
-                && self.waiting.keys() < MOST_ROWS
+            // Who is late makes room for others before the statement is sent.
+            let soon = Instant::now() + self.reserve();
+            let late = self.waiting.take_late(soon);
+            self.turn_away(late, UNSENT);
+            while !is_full(&self.waiting)
                 && let Ok(call) = self.calls.try_recv()
             {
-                self.waiting.add(call);
+                match call.is_abandoned(soon) {
+                    true => self.turn_away(vec![call], UNSENT),
+                    false => self.waiting.add(call),
+                }
             }
-            self.round().await;
+            if self.waiting.calls() > 0 {
+                self.round().await;
+            }
         }
     }
 
     /// Decides what waits. What was not decided waits on.
     async fn round(&mut self) {
-        let (mut groups, abandoned) = self.waiting.take(Instant::now());
-        for call in abandoned {
-            call.answer(Err(StoreError::new(
-                StoreErrorKind::Timeout,
-                format!("not decided within {:?}; nothing was charged", self.settings.timeout),
-            )));
-        }
-        if groups.is_empty() {
-            return;
-        }
         let session = match self.session().await {
             Ok(session) => session,
-            Err(error) => return fail(groups, &error),
+            Err(error) => return fail(self.waiting.take(Instant::now()).0, &error),
         };
-        // Those who lose all the time go first, by themselves: a lock ends that.
-        let is_contended = |group: &mut Group| group.misses >= PATIENT_MISSES;
-        let contended: Vec<Group> = groups.extract_if(.., is_contended).collect();
-        let (is_locked, groups) = match contended.is_empty() {
-            true => (false, groups),
-            false => {
-                groups.into_iter().for_each(|group| self.waiting.put_back(group));
-                (true, contended)
-            }
-        };
-        match self.decide_and_exchange(&session, groups, is_locked).await {
-            Ok(()) => self.session = Some(session),
+        match self.exchange_all(&session).await {
+            Ok(()) | Err(Fate::Again | Fate::Refused) => self.session = Some(session),
             Err(Fate::Lost | Fate::Rebuild) => drop(session),
-            Err(Fate::Again | Fate::Refused) => self.session = Some(session),
         }
+    }
+
+    /// Decides all groups that wait: first those that nobody contends, then those that have to be locked.
+    async fn exchange_all(&mut self, session: &Session) -> Result<(), Fate> {
+        // Connecting may have taken its time.
+        let (mut groups, late) = self.waiting.take(Instant::now() + self.reserve());
+        self.turn_away(late, UNSENT);
+        let mut contended: Vec<Group> =
+            groups.extract_if(.., |group| group.misses >= PATIENT_MISSES).collect();
+        // A row that is locked for long keeps whoever goes with it: it goes by itself, one in a round.
+        let mut stuck: Vec<Group> = contended.extract_if(.., |group| group.is_stuck).collect();
+        let rest = stuck.split_off(stuck.len().min(1));
+        rest.into_iter().for_each(|group| self.waiting.put_back(group));
+        let mut outcome = Ok(());
+        for (groups, is_locked) in [(groups, false), (contended, true), (stuck, true)] {
+            match outcome {
+                _ if groups.is_empty() => {}
+                // The connection is of no more use: they wait for the next one.
+                Err(Fate::Lost | Fate::Rebuild) => {
+                    groups.into_iter().for_each(|group| self.waiting.put_back(group));
+                }
+                _ => outcome = self.decide_and_exchange(session, groups, is_locked).await,
+            }
+        }
+        outcome
+    }
+
+    /// Returns how much time a call must have left to go with a statement: enough to be answered in time, by how long the last
+    /// ones took.
+    ///
+    /// A statement is refused as a whole if it comes too late for one of its calls. When the server has more to do than it can,
+    /// the first call of each statement has waited for nearly as long as it may: with all who are nearly late turned away, the
+    /// others are decided.
+    fn reserve(&self) -> Duration {
+        (self.round_trip * 3 / 2).max(LEAST_RESERVE).min(self.settings.timeout / 2)
+    }
+
+    /// Tells these calls that their time is over.
+    fn turn_away(&self, late: Vec<Call>, outcome: &str) {
+        turn_away(late, self.settings.timeout, outcome);
     }
 
     /// Returns the connection, or a new one.
@@ -153,12 +209,11 @@ impl Worker {
         {
             return Err(copy(error));
         }
-        match Session::open(&self.settings).await {
+        match self.open().await {
             Ok((session, greeting)) => {
                 self.trouble = None;
                 self.failed_attempts = 0;
-                // It may be another server, which has other rows, and certainly another clock.
-                self.seen.lock().clear();
+                // It may be another server. Its rows are told by their stamps, and its clock is certainly another.
                 self.time.begin_with(greeting.asked, greeting.answered, greeting.micros);
                 Ok(session)
             }
@@ -171,22 +226,48 @@ impl Worker {
         }
     }
 
+    /// Connects. Who comes meanwhile waits with the others, and whose time is over meanwhile is told so.
+    async fn open(&mut self) -> Result<(Session, Greeting), Failure> {
+        let settings = Arc::clone(&self.settings);
+        let mut opening = pin!(Session::open(&settings, settings.timeout));
+        loop {
+            let event = {
+                let (is_full, deadline) = (is_full(&self.waiting), self.waiting.earliest_deadline());
+                let event = pin!(next_event(&mut self.calls, is_full, deadline));
+                match select(opening.as_mut(), event).await {
+                    Either::Left((opened, _)) => return opened,
+                    Either::Right((event, _)) => event,
+                }
+            };
+            match event {
+                Event::Came(call) => self.waiting.add(call),
+                Event::Late => {
+                    let late = self.waiting.take_late(Instant::now());
+                    self.turn_away(late, UNSENT);
+                }
+                Event::Closed => return opening.await,
+            }
+        }
+    }
+
     /// Decides these groups, writes what has changed, and answers. Groups whose rows were not as they were seen wait on.
     async fn decide_and_exchange(
         &mut self,
         session: &Session,
-        groups: Vec<Group>,
+        mut groups: Vec<Group>,
         is_locked: bool,
     ) -> Result<(), Fate> {
         if is_locked {
-            let keys = groups.iter().flat_map(|group| group.keys.iter().cloned()).collect();
-            if let Err(failure) = self.lock(session, keys).await {
+            if let Err(failure) = self.lock(session, &mut groups).await {
                 return Err(self.failed(session, groups, failure, is_locked).await);
             }
+            let soon = Instant::now() + self.reserve();
+            groups.iter_mut().for_each(|group| self.turn_away(group.take_late(soon), UNSENT));
+            groups.retain(|group| !group.calls.is_empty());
         }
-        let Round { groups, rows, group_of, decided_at } = self.decide(groups);
+        let Round { mut groups, rows, group_of, decided_at } = self.decide(groups);
         if groups.is_empty() {
-            // None of the rows can be read.
+            // Nobody waits any more, or none of the rows can be read.
             return if is_locked {
                 exchange::roll_back(session).await.map_err(|failure| failure.fate)
             } else {
@@ -194,27 +275,33 @@ impl Worker {
             };
         }
         self.counters.exchanged(&groups, is_locked);
-        let exchanged = match is_locked {
-            false => exchange(session, &rows, decided_at).await,
-            // Whatever comes of it: nothing is written of what is not as expected.
-            true => {
-                let both = join(exchange(session, &rows, decided_at), exchange::commit(session)).await;
-                both.0.and_then(|exchanged| both.1.map(|()| exchanged))
+        let has_news = rows.iter().any(|row| row.new.is_some());
+        let asking = async {
+            let exchanging = exchange(session, &rows, decided_at);
+            match is_locked {
+                false => exchanging.await,
+                // Whatever comes of it: nothing is written of what is not as expected. Rows that were made to be locked go
+                // again if there is nothing to be written.
+                true => {
+                    let (exchanged, ended) = join(exchanging, exchange::end(session, has_news)).await;
+                    exchanged.and_then(|exchanged| ended.map(|()| exchanged))
+                }
             }
         };
-        match exchanged {
+        match mind(&mut groups, self.settings.timeout, UNKNOWN, asking).await {
             Ok(exchanged) => {
-                self.conclude(groups, rows, &group_of, exchanged);
+                self.conclude(groups, rows, &group_of, exchanged, decided_at);
                 Ok(())
             }
             Err(failure) => Err(self.failed(session, groups, failure, is_locked).await),
         }
     }
 
-    /// Locks the rows of these keys, and sees them as they are.
-    async fn lock(&mut self, session: &Session, mut keys: Vec<OwnedKey>) -> Result<(), Failure> {
+    /// Locks the rows of these groups, and sees them as they are.
+    async fn lock(&mut self, session: &Session, groups: &mut [Group]) -> Result<(), Failure> {
+        let mut keys: Vec<OwnedKey> = groups.iter().flat_map(|group| group.keys.iter().cloned()).collect();
         keys.sort_unstable();
-        let rows = exchange::lock(session, &keys).await?;
+        let rows = mind(groups, self.settings.timeout, UNSENT, exchange::lock(session, &keys)).await?;
         let mut seen = self.seen.lock();
         rows.into_iter().for_each(|(key, row)| seen.put(&key, row));
         Ok(())
@@ -225,7 +312,7 @@ impl Worker {
         let now = Instant::now();
         let micros = self.time.micros(now).unwrap_or_default();
         let at = self.given.as_ref().map_or_else(|| instant(micros), |clock| clock.now());
-        let mut patience = self.settings.timeout;
+        let mut patience = self.settings.timeout.min(MOST_PAST);
         let mut decided = Vec::with_capacity(groups.len());
         let mut rows: Vec<(usize, RowChange)> = Vec::with_capacity(groups.len());
         for mut group in groups {
@@ -261,21 +348,26 @@ impl Worker {
         at: Timestamp,
     ) -> Result<Vec<RowChange>, StoreError> {
         let loaded = LoadedKeys::at(at);
-        let mut befores: Vec<(i64, Option<KeyRecord>)> = Vec::with_capacity(group.keys.len());
+        let mut stamps = Vec::with_capacity(group.keys.len());
         for bytes in &group.keys {
             let (key, row) = (key(bytes)?, self.seen.lock().get(bytes));
-            if row.stamp != 0 {
-                loaded.load(key, &row.record).map_err(|error| unreadable(&self.settings, error))?;
+            if row.stamp != 0
+                && let Err(error) = loaded.load(key, &row.record)
+            {
+                // It is looked at again when it is asked for again: somebody may have deleted it.
+                self.seen.lock().put(bytes, SeenRow::absent());
+                return Err(unreadable(&self.settings, error));
             }
-            befores.push((row.stamp, loaded.record(key)));
+            stamps.push(row.stamp);
+        }
+        // When all are loaded: loading one may change how another is written.
+        let mut befores: Vec<(i64, Option<KeyRecord>)> = Vec::with_capacity(group.keys.len());
+        for (bytes, stamp) in group.keys.iter().zip(stamps) {
+            befores.push((stamp, loaded.record(key(bytes)?)));
         }
         for call in &mut group.calls {
             call.decide(&loaded);
         }
-        let together = match group.keys.len() {
-            1 => 0,
-            _ => i32::try_from(number + 1).unwrap_or(i32::MAX),
-        };
         let mut changes = Vec::with_capacity(group.keys.len());
         for (bytes, (old, before)) in group.keys.iter().zip(befores) {
             let after = loaded.record(key(bytes)?);
@@ -286,7 +378,12 @@ impl Worker {
             });
             // What was not there and has nothing to be written stays away.
             let new = new.filter(|new| new.record.is_some() || old != 0);
-            changes.push(RowChange { key: bytes.clone(), old, new, together });
+            changes.push(RowChange { key: bytes.clone(), old, new, together: 0 });
+        }
+        // What is only compared needs no lock, and no row to be locked.
+        if changes.len() > 1 && changes.iter().any(|change| change.new.is_some()) {
+            let together = i32::try_from(number + 1).unwrap_or(i32::MAX);
+            changes.iter_mut().for_each(|change| change.together = together);
         }
         Ok(changes)
     }
@@ -305,10 +402,18 @@ impl Worker {
         rows: Vec<RowChange>,
         group_of: &[usize],
         exchanged: Exchanged,
+        decided_at: DecidedAt,
     ) {
         let Exchanged { asked, answered, micros, was_in_time, missed } = exchanged;
+        // A single slow one counts for a quarter: the next may be as quick as those before.
+        self.round_trip = (self.round_trip * 3 + answered.saturating_duration_since(asked)) / 4;
         if was_in_time {
             self.time.learn(asked, answered, micros);
+        } else if micros > decided_at.latest && self.time.explains(answered, micros) {
+            // No clock is wrong: it took so long to get there. Those who have time left are asked for again.
+            self.time.learn(asked, answered, micros);
+            self.counters.dated_anew();
+            return groups.into_iter().for_each(|group| self.waiting.put_back(group));
         } else {
             // The clock has stepped, or this process was asleep.
             self.time.begin_with(asked, answered, micros);
@@ -317,8 +422,7 @@ impl Worker {
             if self.repairs <= MOST_REPAIRS {
                 return groups.into_iter().for_each(|group| self.waiting.put_back(group));
             }
-            let message =
-                "the server's clock jumps, or it takes longer than the timeout to begin a statement";
+            let message = "the server's clock jumps";
             self.repairs = 0;
             return fail(groups, &StoreError::new(StoreErrorKind::Unavailable, message));
         }
@@ -364,8 +468,12 @@ impl Worker {
         match fate {
             Fate::Again | Fate::Rebuild if self.repairs < MOST_REPAIRS => {
                 self.repairs += u32::from(fate == Fate::Rebuild);
+                let is_contended = fate == Fate::Again;
+                // One of several is locked, and nobody knows which.
+                let is_stuck = is_contended && is_locked && groups.len() > 1;
                 for mut group in groups {
-                    group.misses += 1;
+                    group.misses += u32::from(is_contended);
+                    group.is_stuck |= is_stuck;
                     self.waiting.put_back(group);
                 }
             }
@@ -375,6 +483,61 @@ impl Worker {
             }
         }
         fate
+    }
+}
+
+/// Returns true if no more calls go with one statement.
+fn is_full(waiting: &Groups) -> bool {
+    waiting.calls() >= MOST_CALLS || waiting.keys() >= MOST_ROWS
+}
+
+/// Waits for a call, unless there are enough, or until the time of one that waits is over.
+async fn next_event(calls: &mut mpsc::Receiver<Call>, is_full: bool, deadline: Option<Instant>) -> Event {
+    let coming = async {
+        match is_full {
+            true => pending().await,
+            false => calls.recv().await,
+        }
+    };
+    let alarm = async {
+        match deadline {
+            Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+            None => pending().await,
+        }
+    };
+    match select(pin!(coming), pin!(alarm)).await {
+        Either::Left((Some(call), _)) => Event::Came(call),
+        Either::Left((None, _)) => Event::Closed,
+        Either::Right(_) => Event::Late,
+    }
+}
+
+/// Waits for the server, and tells calls of these groups whose time is over meanwhile. The groups stay, if without calls.
+async fn mind<T>(
+    groups: &mut [Group],
+    timeout: Duration,
+    outcome: &str,
+    asking: impl Future<Output = T>,
+) -> T {
+    let mut asking = pin!(asking);
+    while let Some(deadline) = earliest_deadline(groups) {
+        let alarm = pin!(tokio::time::sleep_until(deadline.into()));
+        match select(asking.as_mut(), alarm).await {
+            Either::Left((answer, _)) => return answer,
+            Either::Right(_) => {
+                let now = Instant::now();
+                groups.iter_mut().for_each(|group| turn_away(group.take_late(now), timeout, outcome));
+            }
+        }
+    }
+    asking.await
+}
+
+/// Tells these calls that their time, which was as long as this, is over.
+fn turn_away(late: Vec<Call>, timeout: Duration, outcome: &str) {
+    for call in late {
+        let message = format!("not decided within {timeout:?}; {outcome}");
+        call.answer(Err(StoreError::new(StoreErrorKind::Timeout, message)));
     }
 }
 

@@ -26,6 +26,8 @@ pub enum SharedStore {
 #[derive(Clone, Debug)]
 pub struct PostgresFront {
     front: ratekeeper::store::StoreFront<Arc<dyn Store>>,
+    /// The store without its layers, to be looked at.
+    bare: ratekeeper_postgres::PostgresStore,
     breaker: Option<Arc<Breaker>>,
 }
 
@@ -79,7 +81,7 @@ impl SharedStore {
         match self {
             SharedStore::Redis(store) => Answer::later(async { Ok::<_, StoreError>(store.check().await?) }),
             #[cfg(feature = "postgres")]
-            SharedStore::Postgres(_) => Answer::ready(Ok(())),
+            SharedStore::Postgres(store) => Answer::later(store.bare.check()),
         }
     }
 
@@ -124,6 +126,7 @@ impl PostgresFront {
 
         let shared = &settings.redis;
         let store = settings.postgres.builder(url, shared).build().explain(|| "--store")?;
+        let bare = store.clone();
         let (store, breaker): (Arc<dyn Store>, _) = match shared.breaker {
             Some(breaker) => {
                 let breaker = Breaker::new(breaker).named("postgres").observer(observer);
@@ -136,6 +139,6 @@ impl PostgresFront {
         let trust = DenialCache::<Arc<dyn Store>>::DEFAULT_TRUST;
         let denials = (shared.denials > 0).then_some(DenialSettings { capacity: shared.denials, trust });
         let leases = LeaseSettings { keys: shared.leased_keys, own: shared.lease };
-        Ok(PostgresFront { front: StoreFront::new(Arc::new(store), denials, leases), breaker })
+        Ok(PostgresFront { front: StoreFront::new(Arc::new(store), denials, leases), bare, breaker })
     }
 }

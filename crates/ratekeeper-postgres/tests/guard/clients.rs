@@ -67,9 +67,12 @@ impl Clients {
             stores.push(store.clone());
             let breaker = Breaker::new(BreakerSettings::default().rest(Nanos::from_millis(200)));
             let guarded = Guarded::new(store, breaker).timeout(Some(Duration::from_secs(1)));
-            let plans = MODES.map(|mode| {
-                let limits = format!("a={QUOTA}/day; b=5000000/h");
-                Plan::parse(&format!("{mode:?}").to_lowercase(), &limits).unwrap().on_store_error(mode)
+            let plans = MODES.into_iter().flat_map(|mode| {
+                let name = format!("{mode:?}").to_lowercase();
+                let limited = Plan::parse(&name, &format!("a={QUOTA}/day; b=5000000/h")).unwrap();
+                // Its quota lasts: there is always something to be written.
+                let lasting = Plan::parse(&format!("{name}-lasting"), "5000000/h").unwrap();
+                [limited, lasting].map(|plan| plan.on_store_error(mode))
             });
             let keeper = Keeper::new(guarded, Registry::new(plans));
             for (at, mode) in MODES.into_iter().enumerate() {
@@ -144,8 +147,12 @@ async fn ask_on(
     // A pace: what is to be seen is what is answered, not how fast a loop can turn.
     let mut pace = tokio::time::interval(Duration::from_millis(8));
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let plan = format!("{mode:?}").to_lowercase();
-    while !stop.load(Ordering::SeqCst) {
+    let limited = format!("{mode:?}").to_lowercase();
+    let lasting = format!("{limited}-lasting");
+    for plan in [&limited, &lasting].into_iter().cycle() {
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
         pace.tick().await;
         let began = Instant::now();
         let answer = keeper.acquire("shared", plan.as_str(), 1).await;
@@ -156,7 +163,7 @@ async fn ask_on(
             Ok(ruling) if ruling.reason == Reason::FailClosed => seen.failed_closed += 1,
             Ok(ruling) => {
                 seen.decided += 1;
-                seen.admitted += u64::from(ruling.allowed);
+                seen.admitted += u64::from(ruling.allowed && *plan == limited);
             }
             Err(KeeperError::Store(error)) => {
                 assert!(error.is_transient(), "an outage is one: {error}");

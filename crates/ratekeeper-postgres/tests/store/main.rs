@@ -8,6 +8,8 @@ mod support;
 
 mod conformance;
 mod gathering;
+mod hosts;
+mod locks;
 mod rows;
 mod tables;
 mod time;

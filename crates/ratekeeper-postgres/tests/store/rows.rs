@@ -32,6 +32,22 @@ async fn what_has_expired_is_deleted_by_one_of_them() {
     assert!(stores[0].acquire(request("short 7", &short)).await.unwrap().allowed);
 }
 
+/// More rows than one statement looks at, with some among them that stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_several_slices_is_swept_to_its_end() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).sweep_every(Duration::from_millis(50)).build().unwrap();
+    let quota: Quota = "5/day".parse().unwrap();
+    assert!(store.acquire(request("old 15", &quota)).await.unwrap().allowed);
+    server.sql(
+        "INSERT INTO ratekeeper SELECT convert_to('old ' || n, 'UTF8'), 1, '', 1 FROM generate_series(1, 3500) n \
+         ON CONFLICT DO NOTHING",
+    );
+    let rows = || server.sql("SELECT convert_from(key, 'UTF8') FROM ratekeeper");
+    until_async("only what is worth something stays", PATIENCE, || rows() == ["old 15"]).await;
+    until_async("each is deleted once", PATIENCE, || store.counts().swept == 3_499).await;
+}
+
 #[tokio::test]
 async fn a_key_that_is_as_good_as_new_has_no_row() {
     let Some(server) = Server::start(&[]) else { return };

@@ -50,7 +50,7 @@ fn it_is_made_again_when_it_is_gone() {
     let Some(server) = Server::start(&[]) else { return };
     let store = crate::patient(&server).build().unwrap();
     assert_eq!(remaining(&store).unwrap(), 8);
-    for gone in ["DROP TABLE ratekeeper", "DROP FUNCTION ratekeeper_exchange_1", "TRUNCATE ratekeeper"] {
+    for gone in ["DROP TABLE ratekeeper", "DROP FUNCTION ratekeeper_exchange_2", "TRUNCATE ratekeeper"] {
         let before = remaining(&store).unwrap();
         server.sql(gone);
         let expected = if gone.contains("FUNCTION") { before - 1 } else { 8 };
@@ -68,8 +68,8 @@ fn who_may_not_make_it_is_told_what_to_say() {
         (error.reason(), error.to_string().as_str()),
         (
             "auth",
-            "table: ratekeeper; it is not there, and guest may not create it: let an owner run `GRANT CREATE ON SCHEMA public TO \
-             guest`, or the statements of docs/guide/postgres.md"
+            "table: ratekeeper; it is not there, and guest may not create it: let an owner run `GRANT USAGE, CREATE ON \
+             SCHEMA public TO guest`, or start one instance as a user who may"
         )
     );
     // An owner has made it, and lets the guest in.
@@ -94,10 +94,44 @@ fn what_is_not_ours_is_left_alone() {
     // A row that nobody here can read.
     assert_eq!(ask(crate::patient(&server).table("ours")).unwrap(), 8);
     server.sql("UPDATE ours SET record = '\\x07', stamp = 5");
-    let error = ask(crate::patient(&server).table("ours")).unwrap_err();
-    assert!(error.to_string().contains("a row of ours cannot be read") && !error.is_transient(), "{error}");
+    let store = crate::patient(&server).table("ours").build().unwrap();
+    for _ in 0..2 {
+        let error = remaining(&store).unwrap_err();
+        assert!(
+            error.to_string().contains("a row of ours cannot be read") && !error.is_transient(),
+            "{error}"
+        );
+    }
     server.sql("DELETE FROM ours");
-    assert_eq!(ask(crate::patient(&server).table("ours")).unwrap(), 8);
+    assert_eq!(remaining(&store).unwrap(), 8, "who was told to delete it has done so");
+}
+
+/// What PostgreSQL has words for is a name as any other.
+#[test]
+fn a_table_may_have_any_name() {
+    let Some(server) = Server::start(&[]) else { return };
+    for table in ["user", "order"] {
+        assert_eq!(ask(crate::patient(&server).table(table)).unwrap(), 8, "{table}");
+    }
+    let error = ask(crate::patient(&server).table("nowhere.limits")).unwrap_err();
+    assert!(error.to_string().contains("CREATE SCHEMA nowhere"), "{error}");
+}
+
+#[test]
+fn a_password_is_given_to_whom_asks_for_it() {
+    let Some(server) = Server::start(&[]) else { return };
+    server.sql("CREATE ROLE guest LOGIN PASSWORD 'open sesame'; GRANT CREATE ON SCHEMA public TO guest");
+    let check = |user: &str| {
+        let store = PostgresStore::builder(&server.url_of(user)).connect_timeout(Duration::from_secs(10));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(store.build().unwrap().check())
+    };
+    server.ask_for_password("guest");
+    crate::support::wait::until("it is asked for", || {
+        check("guest:wrong").is_err_and(|error| error.reason() == "auth")
+    });
+    assert!(check("guest").is_err());
+    check("guest:open%20sesame").unwrap();
 }
 
 #[test]
@@ -106,6 +140,9 @@ fn what_is_wrong_with_an_address_is_told() {
     let told = |url: &str| ask(PostgresStore::builder(url).timeout(Duration::from_secs(10))).unwrap_err();
     let no_database = told(&format!("{}?dbname=nowhere", server.url()));
     assert_eq!(no_database.reason(), "no_database", "{no_database}");
+    let store = PostgresStore::builder(&format!("{}?dbname=nowhere", server.url())).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(store.check()).unwrap_err().reason(), "no_database");
     let no_user = told(&server.url_of("stranger"));
     assert_eq!(no_user.reason(), "auth", "{no_user}");
     let nobody = told("postgres://postgres@127.0.0.1:1/postgres");

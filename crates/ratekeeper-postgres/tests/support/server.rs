@@ -160,6 +160,20 @@ impl Server {
         self.process = process.expect("its port is free again");
     }
 
+    /// Has it ask this user for a password from now on. It hears of that a little later.
+    pub(crate) fn ask_for_password(&self, user: &str) {
+        let rules = format!(
+            "host all {user} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\nlocal all all trust\n"
+        );
+        self.programs.give(&self.directory.0.join("data/pg_hba.conf"), &rules);
+        self.sql("SELECT pg_reload_conf()");
+    }
+
+    /// Has it begin as a standby when it is [restarted](Server::restart): one that waits for a primary, and reads only.
+    pub(crate) fn become_standby(&self) {
+        self.programs.give(&self.directory.0.join("data/standby.signal"), "");
+    }
+
     /// The processes that it has started.
     fn family(&self) -> Vec<u32> {
         let pid = self.process.id();
@@ -206,7 +220,13 @@ impl Programs {
 fn newest_of_debian() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let folders = versions.flatten().map(|version| version.path().join("bin"));
-    folders.filter(|folder| folder.join("initdb").exists()).max()
+    // By their numbers: 9.6 is older than 15.
+    let number = |folder: &PathBuf| {
+        let version =
+            folder.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+        version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>()
+    };
+    folders.filter(|folder| folder.join("initdb").exists()).max_by_key(number)
 }
 
 /// The numbers of a user and its group.
@@ -258,7 +278,8 @@ fn run(programs: &Programs, directory: &Directory, port: u16, settings: &[&str])
     let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("postgres runs");
     let mut said = BufReader::new(process.stderr.take().expect("it was piped"));
     let mut line = String::new();
-    while !line.contains("ready to accept connections") {
+    // A standby accepts read-only connections.
+    while !line.contains("ready to accept") {
         line.clear();
         if said.read_line(&mut line).unwrap_or(0) == 0 {
             let _ = process.kill();

@@ -96,6 +96,7 @@ pub fn may_hold_password(given: &str) -> bool {
 /// even if it only resembles a URL.
 pub fn without_passwords(text: &str) -> String {
     let masked = |line: &str| {
+        let line = &without_password_options(line);
         // A mistyped `redis:/:pw@host` or `redis//:pw@host` has a password too.
         let start = line.find("//").map(|at| at + 2).or_else(|| line.find(":/").map(|at| at + 2));
         let secret = start.and_then(|start| Some((start, line.rfind('@').filter(|end| *end > start)?)));
@@ -105,6 +106,21 @@ pub fn without_passwords(text: &str) -> String {
         }
     };
     text.split('\n').map(masked).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a line without the values of options that are passwords: `postgres://host/database?password=secret`.
+fn without_password_options(line: &str) -> String {
+    const NAME: &str = "password=";
+    let mut parts = line.split(NAME);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end =
+            part.find(|sign: char| sign.is_whitespace() || "&`'\"".contains(sign)).unwrap_or(part.len());
+        shown += NAME;
+        shown += if end > 0 { "…" } else { "" };
+        shown += &part[end..];
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -120,6 +136,12 @@ mod tests {
             ("redis:/:sesame@host", "redis:/…@host"),
             ("plan `gold@eu`: period", "plan `gold@eu`: period"),
             ("redis://host:1", "redis://host:1"),
+            ("postgres://db/shop?user=rk&password=sesame", "postgres://db/shop?user=rk&password=…"),
+            (
+                "`postgres://rk@db/shop?password=ses@me&x=1` is wrong",
+                "`postgres://…@db/shop?password=…&x=1` is wrong",
+            ),
+            ("password= is empty", "password= is empty"),
         ] {
             assert_eq!(without_passwords(text), expected);
         }

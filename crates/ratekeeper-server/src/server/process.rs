@@ -109,7 +109,11 @@ fn log_start(settings: &Settings, engine: &Engine, bound: &[(&'static str, Socke
     let listeners: Vec<String> = bound.iter().map(|(name, address)| format!("{name}={address}")).collect();
     let store = match &settings.store {
         StoreLocation::Memory => "memory".to_owned(),
-        StoreLocation::Redis(url) | StoreLocation::Postgres(url) => without_passwords(url),
+        StoreLocation::Redis(url) => without_passwords(url),
+        // Whatever its options are: none is needed to know which server it is.
+        StoreLocation::Postgres(url) => {
+            without_passwords(url).split('?').next().unwrap_or_default().to_owned()
+        }
     };
     let plans = engine.registry().all();
     let mut names: Vec<&str> = plans.iter().map(|plan| plan.name().as_str()).take(NAMED_PLANS).collect();

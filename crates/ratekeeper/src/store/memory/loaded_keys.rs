@@ -27,8 +27,9 @@ const VERSION: u8 = 1;
 /// What the tags in all records are made with. It is no secret: a store of a handful of keys has no places to be chosen.
 const SEED: [u64; 2] = [0x7261_7465_6b65_6570, 0x6572_2072_6563_6f72];
 
-/// The most that the states of loaded keys may take: what needs more is refused as by a store that is full.
-const MOST_BYTES: usize = 16 << 20;
+/// The most that the states of loaded keys may take: what needs more is refused as by a store that is full. Every change writes
+/// all of it anew, within the time of one decision, and others wait meanwhile.
+const MOST_BYTES: usize = 1 << 20;
 
 /// Some keys, loaded into a [`MemoryStore`] of their own to be decided there at one instant, and written back: how a store
 /// that can only keep bytes, and compare and set them, has every verb of the engine without knowing one of its algorithms.

@@ -1,0 +1,175 @@
+//! Rows that others have locked, or delete, while they are decided on.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Request, Store, Whole};
+use ratekeeper::{Cost, Key, Quota, Rules};
+use ratekeeper_postgres::PostgresStore;
+use tokio_postgres::{Client, NoTls};
+
+use crate::support::server::Server;
+use crate::support::wait::{PATIENCE, until_async};
+
+/// How many sessions wait for a row that another has locked.
+const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+
+fn request<'a>(key: &'a str, quota: &'a Quota, cost: u64) -> Request<'a> {
+    Request::new(Key::new(key).unwrap(), Rules::Quota(quota), Cost::new(cost))
+}
+
+/// Takes from all of these keys, or from none.
+async fn charge(store: &PostgresStore, keys: &[&str], quota: &Quota, cost: u64) -> bool {
+    let charges: Vec<Charge<'_>> = keys
+        .iter()
+        .map(|key| Charge {
+            request: request(key, quota, cost),
+            action: ChargeAction::Ignore,
+            force: ChargeForce::Alone,
+        })
+        .collect();
+    store.charge(&charges, Whole::Open).await.unwrap().passes
+}
+
+/// A session apart from the stores, and what moves its bytes.
+async fn session(server: &Server) -> Client {
+    let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// The sweeper has locked a row that has expired, and deletes it when a charge waits for it: the charge writes all of its keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_goes_during_a_charge_is_written_all_the_same() {
+    let Some(server) = Server::start(&[]) else { return };
+    let never = Duration::ZERO;
+    let store = crate::patient(&server).sweep_every(never).build().unwrap();
+    let quota: Quota = "5/day".parse().unwrap();
+    store.peek(request("a", &quota, 1)).await.unwrap();
+    server.sql("INSERT INTO ratekeeper VALUES ('b', 0, '', 0)");
+    let sweeper = session(&server).await;
+    sweeper.batch_execute("BEGIN; SELECT * FROM ratekeeper WHERE key = 'b' FOR UPDATE").await.unwrap();
+    let charging = tokio::spawn(async move { charge(&store, &["a", "b"], &quota, 1).await });
+    until_async("the charge waits for the row", PATIENCE, || server.sql(WAITING) == ["1"]).await;
+    sweeper.batch_execute("DELETE FROM ratekeeper WHERE key = 'b'; COMMIT").await.unwrap();
+    assert!(charging.await.unwrap());
+    let other = crate::patient(&server).sweep_every(never).build().unwrap();
+    for key in ["a", "b"] {
+        assert_eq!(other.peek(request(key, &quota, 1)).await.unwrap().remaining, 4, "{key}");
+    }
+}
+
+/// One key that somebody has locked keeps the others of the same connection waiting for a while, and no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_row_leaves_other_keys_alone() {
+    let Some(server) = Server::start(&[]) else { return };
+    let patience = Duration::from_secs(4);
+    let builder = crate::patient(&server).timeout(patience).connections(NonZeroUsize::MIN);
+    let store = builder.sweep_every(Duration::ZERO).build().unwrap();
+    let quota: Quota = "100/day".parse().unwrap();
+    for key in ["x", "y"] {
+        assert!(store.acquire(request(key, &quota, 1)).await.unwrap().allowed);
+    }
+    let holder = session(&server).await;
+    holder.batch_execute("BEGIN; SELECT * FROM ratekeeper WHERE key = 'x' FOR UPDATE").await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let hammering = (0..4).map(|_| {
+        let (store, stop) = (store.clone(), Arc::clone(&stop));
+        tokio::spawn(async move {
+            let mut reasons = Vec::new();
+            while !stop.load(Ordering::SeqCst) {
+                let answer = store.acquire(request("x", &quota, 1)).await;
+                reasons.push(answer.expect_err("it is locked").reason().to_owned());
+            }
+            reasons
+        })
+    });
+    let hammering: Vec<_> = hammering.collect();
+    until_async("they wait for the row", PATIENCE, || server.sql(WAITING) == ["1"]).await;
+    for turn in 0..4 {
+        let answer = store.acquire(request("y", &quota, 1)).await;
+        assert!(answer.as_ref().is_ok_and(|decision| decision.allowed), "{turn}: {answer:?}");
+    }
+    stop.store(true, Ordering::SeqCst);
+    for asked in hammering {
+        let reasons = asked.await.unwrap();
+        assert!(reasons.iter().all(|reason| ["timeout", "contended"].contains(&&**reason)), "{reasons:?}");
+    }
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    let left = store.acquire(request("x", &quota, 1)).await.unwrap().remaining;
+    assert_eq!(left, 100 - 2, "who was told that it failed was not charged");
+}
+
+/// Several instances charge one shared key and new ones: rows are locked in the order of their keys, those that have to be made
+/// too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn charges_of_new_keys_never_wait_in_a_circle() {
+    let Some(server) = Server::start(&["deadlock_timeout=10ms"]) else { return };
+    let quota: Quota = "100000/day".parse().unwrap();
+    let stores: Vec<_> = (0..4).map(|_| Arc::new(crate::patient(&server).build().unwrap())).collect();
+    let asking = (0..16).map(|number| {
+        let store = Arc::clone(&stores[number % 4]);
+        tokio::spawn(async move {
+            for turn in 0..60 {
+                let new: Vec<String> = (0..6).map(|user| format!("user {turn} {user}")).collect();
+                let mut keys: Vec<&str> = new.iter().map(String::as_str).collect();
+                keys.push("global");
+                assert!(charge(&store, &keys, &quota, 1).await);
+            }
+        })
+    });
+    for asked in asking.collect::<Vec<_>>() {
+        asked.await.unwrap();
+    }
+    let left = stores[0].peek(request("global", &quota, 1)).await.unwrap().remaining;
+    assert_eq!(left, 100_000 - 16 * 60);
+    drop(stores);
+    let connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ratekeeper'";
+    until_async("all have gone", PATIENCE, || server.sql(connections) == ["0"]).await;
+    assert_eq!(server.sql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'"), ["0"]);
+}
+
+/// A statement that had to wait until its time was over undoes itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waited_too_long_is_not_written() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).sweep_every(Duration::ZERO).build().unwrap();
+    let quota: Quota = "5/day".parse().unwrap();
+    store.peek(request("a", &quota, 1)).await.unwrap();
+    let function = server.sql("SELECT oid::regproc FROM pg_proc WHERE proname LIKE 'ratekeeper\\_exchange%'");
+    let (holder, late) = (session(&server).await, session(&server).await);
+    holder.batch_execute("BEGIN; INSERT INTO ratekeeper VALUES ('k', 0, '', 0)").await.unwrap();
+    let now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    let latest: i64 = server.sql(&format!("SELECT {now} + 2000000"))[0].parse().unwrap();
+    let exchange = format!(
+        "SELECT * FROM {}(0, {latest}, ARRAY['k'::bytea], ARRAY[0], ARRAY[0::bigint], ARRAY[7::bigint], \
+         ARRAY['r'::bytea], ARRAY[{latest}])",
+        function[0]
+    );
+    let writing = tokio::spawn(async move { late.batch_execute(&exchange).await });
+    until_async("it waits for the row", PATIENCE, || server.sql(WAITING) == ["1"]).await;
+    let is_late = format!("SELECT {now} > {latest}");
+    until_async("its time is over", PATIENCE, || server.sql(&is_late) == ["t"]).await;
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    let refused = writing.await.unwrap().expect_err("it is too late");
+    assert_eq!(refused.code().map(|code| code.code()), Some("40001"), "{refused}");
+    assert_eq!(server.sql("SELECT count(*) FROM ratekeeper"), ["0"]);
+}
+
+/// Of several keys, too, a peek and a refusal write nothing.
+#[tokio::test]
+async fn a_charge_that_takes_nothing_writes_nothing() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).build().unwrap();
+    let quota: Quota = "5/day".parse().unwrap();
+    assert!(charge(&store, &["a", "b"], &quota, 0).await);
+    assert!(!charge(&store, &["c", "d"], &quota, 6).await);
+    assert_eq!(server.sql("SELECT count(*) FROM ratekeeper"), ["0"]);
+    assert!(charge(&store, &["a", "b"], &quota, 3).await);
+    let stamps = || server.sql("SELECT stamp FROM ratekeeper ORDER BY key");
+    let before = stamps();
+    assert!(!charge(&store, &["a", "b", "c"], &quota, 3).await);
+    assert_eq!(stamps(), before, "neither a row more nor another stamp");
+}
