@@ -38,7 +38,8 @@ pub(crate) fn run(workspace: &Workspace, environment: &Environment) -> Result<()
 fn plan(workspace: &Workspace) -> Vec<Vec<String>> {
     let mut planned = Vec::new();
     for member in &workspace.members {
-        let mut args: Vec<String> = ["test", "--release", "--package", &member.name].map(str::to_owned).into();
+        let mut args: Vec<String> =
+            ["test", "--release", "--package", &member.name].map(str::to_owned).into();
         let mut features = BTreeSet::new();
         for target in member.targets_of("test").filter(|target| target.name.starts_with("loom")) {
             args.extend(["--test".to_owned(), target.name.clone()]);
