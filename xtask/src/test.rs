@@ -1,7 +1,5 @@
 //! `cargo xtask test`: the steps, in order, up to the first that fails.
 
-use std::env;
-use std::num::NonZero;
 use std::panic;
 use std::thread;
 use std::time::Instant;
@@ -12,15 +10,6 @@ use crate::run::{self, step, succeed};
 use crate::setup::{self, Environment};
 use crate::workspace::Workspace;
 use crate::{examples, loom, packages, supply, tidy};
-
-/// Tells the test programs how many tests to run at a time.
-const THREADS: &str = "RUST_TEST_THREADS";
-
-/// Two tests for a processor: most of them wait for servers and clocks.
-fn threads() -> String {
-    let processors = || thread::available_parallelism().map_or(1, NonZero::get);
-    env::var(THREADS).unwrap_or_else(|_| (2 * processors()).to_string())
-}
 
 /// Runs every step; the error of the first that fails names it.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -54,7 +43,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         cargo("test --workspace --all-features --tests --examples --no-run", environment, &[])
     })?;
     step("test", || {
-        cargo("test --workspace --all-features --tests --examples", environment, &[(THREADS, &threads())])?;
+        cargo("test --workspace --all-features --tests --examples", environment, &[])?;
         cargo("test --workspace --all-features --doc", environment, &[])
     })?;
     step("doc", || {
