@@ -41,16 +41,19 @@ const MOST_BYTES: usize = 1 << 20;
 ///
 /// let (key, quota): (_, Quota) = (Key::new("user:42")?, "2/m".parse()?);
 /// let request = Request::new(key, Rules::Quota(&quota), Cost::ONE);
-/// let ask = |loaded: &LoadedKeys| loaded.store().acquire(request).now().map(|answer| answer.map(|it| it.remaining));
+/// let ask = |loaded: &LoadedKeys| {
+///     let decision = loaded.store().acquire(request).now().ok()?;
+///     Some(decision.ok()?.remaining)
+/// };
 ///
 /// let fresh = LoadedKeys::at(Timestamp::from_secs(100));
-/// assert!(matches!(ask(&fresh), Ok(Ok(1))));
+/// assert_eq!(ask(&fresh), Some(1));
 /// let record = fresh.record(key).ok_or("nothing was taken")?;
 ///
 /// // Another process, a second later.
 /// let known = LoadedKeys::at(Timestamp::from_secs(101));
 /// known.load(key, &record.bytes)?;
-/// assert!(matches!(ask(&known), Ok(Ok(0))));
+/// assert_eq!(ask(&known), Some(0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
