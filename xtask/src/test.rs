@@ -38,8 +38,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     })?;
     let environment = &environment;
     step("build", || {
-        // Naming target kinds adds the tests inside examples and leaves benches out, but turns doc tests off:
-        // hence the second command.
+        // Naming target kinds adds the tests inside examples and leaves benches out, but turns doc tests off.
         cargo("test --workspace --all-features --tests --examples --no-run", environment, &[])
     })?;
     step("test", || {

@@ -11,6 +11,11 @@ use super::protocol::{Progress, StreamProtocol};
 /// No reply that follows another is longer than this beyond what may be gathered: the longest is that to a transaction.
 const LONGEST: usize = 4 * 1024 * 1024;
 
+/// A flag: the stream comes several times, so that what repeats is recognised and batches are filled.
+const REPEATS: u8 = 4;
+/// How often, and up to how many bytes.
+const MANY: (usize, usize) = (600, 160 * 1024);
+
 thread_local! {
     static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
 }
@@ -28,6 +33,19 @@ pub(crate) fn in_runtime<T>(future: impl Future<Output = T>) -> T {
         };
         runtime.get_or_init(made).block_on(future)
     })
+}
+
+/// Returns the first byte, which is of flags, and the others, for [`pieces`]: the stream in them several times, if a flag says
+/// so.
+pub(crate) fn flagged(bytes: &[u8]) -> (u8, Vec<u8>) {
+    let (flags, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+    let mut repeated = bytes.to_vec();
+    if flags & REPEATS != 0 {
+        let stream = bytes.get(4..).unwrap_or_default();
+        let times = MANY.0.min(MANY.1 / stream.len().max(1));
+        (1..times).for_each(|_| repeated.extend_from_slice(stream));
+    }
+    (*flags, repeated)
 }
 
 /// Returns the first four bytes, which tell how long the pieces are in which the rest comes, as those pieces; and the rest.

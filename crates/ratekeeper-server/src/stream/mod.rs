@@ -24,7 +24,7 @@ pub(crate) use batch::decide;
 pub(crate) use buffers::{Buffers, MAX_REQUEST};
 pub(crate) use connection::serve_stream;
 #[cfg(any(test, fuzzing))]
-pub(crate) use exercise::{StreamExchange, in_runtime, pieces};
+pub(crate) use exercise::{StreamExchange, flagged, in_runtime, pieces};
 pub(crate) use framing::{ThrottleFraming, ThrottleWire};
 pub(crate) use pending::{MAX_BATCH, PendingThrottle};
 pub(crate) use protocol::{HIGH_WATER, MAX_COSTLY, Progress, StreamProtocol};

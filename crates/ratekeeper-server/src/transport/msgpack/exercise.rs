@@ -11,16 +11,12 @@ use super::transport::NAME;
 use crate::engine::{fuzz_engine, fuzz_tokens};
 use crate::net::Connection;
 use crate::responder::Responder;
-use crate::stream::{MAX_REQUEST, StreamExchange, pieces};
+use crate::stream::{MAX_REQUEST, StreamExchange, flagged, pieces};
 
 /// Tokens are asked for.
 const NEEDS_TOKENS: u8 = 1;
 /// The client is on another machine.
 const IS_REMOTE: u8 = 2;
-/// The stream comes several times, so that what repeats is recognised and batches are filled.
-const REPEATS: u8 = 4;
-/// How often, and up to how many bytes.
-const MANY: (usize, usize) = (600, 160 * 1024);
 
 /// Has a client send these bytes, whole and in pieces: a byte of flags, four that tell how long the pieces are, and the stream.
 ///
@@ -28,18 +24,12 @@ const MANY: (usize, usize) = (600, 160 * 1024);
 ///
 /// The answers depend on the pieces, or are not one whole reply for each frame.
 pub(crate) fn exercise(bytes: &[u8]) {
-    let (flags, bytes) = bytes.split_first().unwrap_or((&0, &[]));
-    let mut repeated = bytes.to_vec();
-    if flags & REPEATS != 0 {
-        let stream = bytes.get(4..).unwrap_or_default();
-        let times = MANY.0.min(MANY.1 / stream.len().max(1));
-        (1..times).for_each(|_| repeated.extend_from_slice(stream));
-    }
-    let (pieces, stream) = pieces(&repeated);
-    let whole = StreamExchange::of(&mut client(*flags), [stream]);
+    let (flags, bytes) = flagged(bytes);
+    let (pieces, stream) = pieces(&bytes);
+    let whole = StreamExchange::of(&mut client(flags), [stream]);
     let frames = frames(stream);
     assert_eq!(replies(&whole.out), frames, "a reply for each frame");
-    let cut = StreamExchange::of(&mut client(*flags), pieces);
+    let cut = StreamExchange::of(&mut client(flags), pieces);
     assert_eq!(whole.end, cut.end, "how it ends does not depend on how bytes come");
     assert!(without_ids(whole.out) == without_ids(cut.out), "answers do not depend on how bytes come");
 }

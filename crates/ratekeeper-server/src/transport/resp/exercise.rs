@@ -6,16 +6,12 @@ use super::client::RespClient;
 use super::context::RespTransport;
 use crate::engine::{fuzz_engine, fuzz_tokens};
 use crate::net::{Connection, ConnectionSlots};
-use crate::stream::{Progress, StreamExchange, pieces};
+use crate::stream::{Progress, StreamExchange, flagged, pieces};
 
 /// Tokens are asked for.
 const NEEDS_TOKENS: u8 = 1;
 /// The client is on another machine.
 const IS_REMOTE: u8 = 2;
-/// The stream comes several times, so that what repeats is recognised and batches are filled.
-const REPEATS: u8 = 4;
-/// How often, and up to how many bytes.
-const MANY: (usize, usize) = (600, 160 * 1024);
 
 /// A part of what `INFO` tells.
 const KEYSPACE: &[u8] = b"# Keyspace";
@@ -29,17 +25,11 @@ const MAX_ERROR: usize = 1024;
 ///
 /// The answers depend on the pieces, or are not one whole reply for each command.
 pub(crate) fn exercise(bytes: &[u8]) {
-    let (flags, bytes) = bytes.split_first().unwrap_or((&0, &[]));
-    let mut repeated = bytes.to_vec();
-    if flags & REPEATS != 0 {
-        let stream = bytes.get(4..).unwrap_or_default();
-        let times = MANY.0.min(MANY.1 / stream.len().max(1));
-        (1..times).for_each(|_| repeated.extend_from_slice(stream));
-    }
-    let (pieces, stream) = pieces(&repeated);
-    let whole = StreamExchange::of(&mut client(*flags), [stream]);
+    let (flags, bytes) = flagged(bytes);
+    let (pieces, stream) = pieces(&bytes);
+    let whole = StreamExchange::of(&mut client(flags), [stream]);
     check_replies(&whole, stream);
-    let cut = StreamExchange::of(&mut client(*flags), pieces);
+    let cut = StreamExchange::of(&mut client(flags), pieces);
     assert_eq!(whole.end, cut.end, "how it ends does not depend on how bytes come");
     check_replies(&cut, stream);
     // How many bytes a store takes depends on which keys share a shard, and that is chosen by chance.
