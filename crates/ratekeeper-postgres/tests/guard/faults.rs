@@ -103,7 +103,7 @@ async fn a_table_that_is_dropped() {
     let Some(server) = Server::start(&[]) else { return };
     let clients = Clients::start(&server.url());
     clients.until("at work", &Default::default(), |_, _, now| now.decided > 5).await;
-    server.sql("DROP TABLE ratekeeper; DROP FUNCTION ratekeeper_exchange_2");
+    server.sql("DROP TABLE ratekeeper; DROP FUNCTION ratekeeper_exchange_3");
     let before = clients.seen();
     clients.until("at work again", &before, |_, before, now| now.decided > before.decided + 10).await;
     let seen = clients.stop("dropped", 2).await;

@@ -1,9 +1,11 @@
 //! What is in the table, and when it goes.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use ratekeeper::port::{Request, Store};
-use ratekeeper::{Cost, Key, Quota, Rules};
+use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Request, Store, Whole};
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Cost, Key, Nanos, Quota, Rules, Timestamp};
 
 use crate::support::server::Server;
 use crate::support::wait::{PATIENCE, until_async};
@@ -65,6 +67,37 @@ async fn a_key_that_is_as_good_as_new_has_no_row() {
     store.refund(request("k", &quota), ratekeeper::Charged::at(charged)).await.unwrap();
     // What has refilled meanwhile is gone: a microsecond's worth of a day is not nothing.
     assert_eq!(store.peek(request("k", &quota)).await.unwrap().remaining, 5);
+}
+
+/// Charges of many keys that have a log each share a statement, and each key has room of its own.
+#[tokio::test]
+async fn the_room_of_a_key_does_not_depend_on_who_else_waits() {
+    let Some(server) = Server::start(&[]) else { return };
+    let clock = FakeClock::at(Timestamp::from_secs(1_000_000));
+    let builder = || crate::patient(&server).connections(NonZeroUsize::MIN).time_from(clock.clone());
+    let (log, global): (Quota, Quota) = ("500/h log".parse().unwrap(), "100000/h".parse().unwrap());
+    let users: Vec<String> = (0..250).map(|number| format!("user {number}")).collect();
+    let requests: Vec<Request<'_>> = users.iter().map(|user| request(user, &log)).collect();
+    let store = builder().sweep_every(Duration::ZERO).build().unwrap();
+    for _ in 0..200 {
+        clock.advance(Nanos::from_millis(1));
+        let mut answers = Vec::new();
+        store.acquire_many(&requests, &mut answers).await.unwrap();
+        assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|decision| decision.allowed)));
+    }
+    // All wait for its connection, and then for one statement.
+    let other = builder().sweep_every(Duration::ZERO).build().unwrap();
+    let charges = requests.iter().map(|of_user| {
+        let other = other.clone();
+        let charges = [*of_user, request("global", &global)].map(|request| Charge {
+            request,
+            action: ChargeAction::Ignore,
+            force: ChargeForce::Alone,
+        });
+        async move { other.charge(&charges, Whole::Open).await.unwrap().passes }
+    });
+    let passes = futures_util::future::join_all(charges).await;
+    assert_eq!(passes.iter().filter(|passes| !**passes).count(), 0, "{:?}", other.counts());
 }
 
 #[tokio::test]
