@@ -89,7 +89,7 @@ enum Event {
 
 /// Which groups go with a statement, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum StatementTurn {
     /// Those that nobody contends: all of them.
     Plain,
     /// Those that were missed too often: all of them, locked first.
@@ -98,12 +98,12 @@ enum Turn {
     Stuck,
 }
 
-impl Turn {
+impl StatementTurn {
     fn of(group: &Group) -> Self {
         match (group.misses < PATIENT_MISSES, group.is_stuck) {
-            (true, _) => Turn::Plain,
-            (false, false) => Turn::Contended,
-            (false, true) => Turn::Stuck,
+            (true, _) => StatementTurn::Plain,
+            (false, false) => StatementTurn::Contended,
+            (false, true) => StatementTurn::Stuck,
         }
     }
 }
@@ -195,23 +195,26 @@ impl Worker {
     /// asked for again before anybody waits for a lock.
     async fn exchange_all(&mut self, session: &Session) -> Result<(), Fate> {
         let mut outcome = Ok(());
-        for turn in [Turn::Plain, Turn::Plain, Turn::Contended, Turn::Stuck] {
-            if turn == Turn::Plain {
+        for turn in
+            [StatementTurn::Plain, StatementTurn::Plain, StatementTurn::Contended, StatementTurn::Stuck]
+        {
+            if turn == StatementTurn::Plain {
                 // Connecting may have taken its time, as the statement before has.
                 self.gather();
             }
             let (mut groups, late) = self.waiting.take(Instant::now() + self.reserve());
             self.turn_away(late, UNSENT);
-            let mut others: Vec<Group> = groups.extract_if(.., |group| Turn::of(group) != turn).collect();
+            let mut others: Vec<Group> =
+                groups.extract_if(.., |group| StatementTurn::of(group) != turn).collect();
             // A row that is locked for long keeps whoever goes with it: it goes by itself, one in a round.
-            if turn == Turn::Stuck {
+            if turn == StatementTurn::Stuck {
                 others.extend(groups.split_off(groups.len().min(1)));
             }
             others.into_iter().for_each(|group| self.waiting.put_back(group));
             if groups.is_empty() {
                 continue;
             }
-            outcome = self.decide_and_exchange(session, groups, turn != Turn::Plain).await;
+            outcome = self.decide_and_exchange(session, groups, turn != StatementTurn::Plain).await;
             // The connection is of no more use, and the others wait for the next one; or a lock was waited for in vain: once in a
             // round, for the sake of those who need none.
             if let Err(Fate::Lost | Fate::Rebuild | Fate::Again) = outcome {

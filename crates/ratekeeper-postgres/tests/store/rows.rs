@@ -1,11 +1,14 @@
 //! What is in the table, and when it goes.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Request, Store, Whole};
+use futures_util::future::{join, join_all};
+use ratekeeper::port::{Charge, ChargeAction, ChargeForce, HoldId, HoldRequest, Request, Store, Whole};
+use ratekeeper::store::LoadedKeys;
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Cost, Key, Nanos, Quota, Rules, Timestamp};
+use ratekeeper::{Amounts, Cost, Key, Nanos, Plan, Quota, Rules, Timestamp};
 
 use crate::support::server::Server;
 use crate::support::wait::{PATIENCE, until_async};
@@ -96,8 +99,42 @@ async fn the_room_of_a_key_does_not_depend_on_who_else_waits() {
         });
         async move { other.charge(&charges, Whole::Open).await.unwrap().passes }
     });
-    let passes = futures_util::future::join_all(charges).await;
+    let passes = join_all(charges).await;
     assert_eq!(passes.iter().filter(|passes| !**passes).count(), 0, "{:?}", other.counts());
+}
+
+/// One key of many that are charged together gets no more than its own room: thousands of holds end where it does.
+#[tokio::test]
+async fn a_key_does_not_take_the_room_of_others() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).connections(NonZeroUsize::MIN).build().unwrap();
+    let plans = [Arc::new(Plan::parse("jobs", "1000000 concurrent").unwrap())];
+    let (quota, big) = ("100000/h".parse::<Quota>().unwrap(), Key::new("big").unwrap());
+    let users: Vec<String> = (0..50).map(|number| format!("user {number}")).collect();
+    let mut held = Vec::new();
+    for turn in 0..20 {
+        let holds = (0..900).map(|number| {
+            let (id, lease) = (HoldId::from_bits(turn * 1_000 + number + 1), Nanos::from_secs(3_600));
+            let hold = HoldRequest { key: big, plans: &plans, amounts: Amounts::of(&[]), id, lease };
+            let store = &store;
+            async move { store.hold(hold).await.unwrap().decision.allowed }
+        });
+        let charges = users.iter().map(|user| {
+            let charges = [request(user, &quota), request("big", &quota)].map(|request| Charge {
+                request,
+                action: ChargeAction::Ignore,
+                force: ChargeForce::Alone,
+            });
+            let store = &store;
+            async move { store.charge(&charges, Whole::Open).await.map(drop) }
+        });
+        let (allowed, _) = join(join_all(holds), join_all(charges)).await;
+        held.push(allowed.iter().filter(|allowed| **allowed).count());
+    }
+    let length: usize =
+        server.sql("SELECT length(record) FROM ratekeeper WHERE key = 'big'")[0].parse().unwrap();
+    assert!(held[0] == 900 && held[19] == 0, "{held:?}");
+    assert!(length <= LoadedKeys::MOST_BYTES, "{length}: {held:?}");
 }
 
 #[tokio::test]
