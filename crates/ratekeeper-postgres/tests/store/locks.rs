@@ -191,6 +191,26 @@ async fn what_waited_too_long_is_not_written() {
     assert_eq!(server.sql("SELECT count(*) FROM ratekeeper"), ["0"]);
 }
 
+/// Forgetting many keys holds none of them while it waits for one that somebody has locked: it does with fewer until it is alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn forgetting_goes_on_up_to_a_row_that_is_locked() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).sweep_every(Duration::ZERO).build().unwrap();
+    let quota: Quota = "5/day".parse().unwrap();
+    let users: Vec<String> = (10..90).map(|number| format!("user {number}")).collect();
+    let requests: Vec<Request<'_>> = users.iter().map(|user| request(user, &quota, 1)).collect();
+    store.acquire_many(&requests, &mut Vec::new()).await.unwrap();
+    let holder = session(&server).await;
+    holder.batch_execute("BEGIN; SELECT * FROM ratekeeper WHERE key = 'user 80' FOR UPDATE").await.unwrap();
+    let hasty = crate::patient(&server).timeout(Duration::from_secs(1)).build().unwrap();
+    let forgetting = tokio::spawn(async move { hasty.forget(b"user ").await });
+    let left = || server.sql("SELECT count(*) FROM ratekeeper")[0].parse::<usize>().unwrap();
+    until_async("all before it are gone", PATIENCE, || left() == 10).await;
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(forgetting.await.unwrap().unwrap(), 80);
+    assert_eq!(left(), 0);
+}
+
 /// Of several keys, too, a peek and a refusal write nothing.
 #[tokio::test]
 async fn a_charge_that_takes_nothing_writes_nothing() {
