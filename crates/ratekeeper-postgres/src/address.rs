@@ -1,11 +1,12 @@
 //! Where the server is, and how it is reached.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use ratekeeper::{StoreError, StoreErrorKind};
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 
 /// How the server's log and `pg_stat_activity` know us, unless the address says otherwise.
 const APPLICATION: &str = "ratekeeper";
@@ -15,6 +16,8 @@ const APPLICATION: &str = "ratekeeper";
 pub(crate) struct PostgresAddress {
     /// How each host is reached, in the order of the URL; there is at least one.
     pub(crate) hosts: Vec<Config>,
+    /// Whether any of them may be the first to be tried, so that instances spread over them.
+    is_any_first: bool,
     /// Whether the connection must be encrypted.
     pub(crate) is_encrypted: bool,
 }
@@ -62,8 +65,28 @@ impl PostgresAddress {
         if is_encrypted && cfg!(not(feature = "tls")) {
             return Err(wrong("sslmode: require; this program was built without the feature `tls`".into()));
         }
-        let count = config.get_hosts().len().max(config.get_hostaddrs().len());
-        Ok(PostgresAddress { hosts: (0..count).map(|index| only(&config, index)).collect(), is_encrypted })
+        let (hosts, numbers) = (config.get_hosts().len(), config.get_hostaddrs().len());
+        if hosts > 0 && numbers > 0 && hosts != numbers {
+            return Err(wrong(format!("hostaddr: {numbers}, hosts: {hosts}; one for each, or none")));
+        }
+        let (count, ports) = (hosts.max(numbers), config.get_ports().len());
+        if ports > 1 && ports != count {
+            return Err(wrong(format!("port: {ports}, hosts: {count}; one for each, or one for all")));
+        }
+        let is_any_first = config.get_load_balance_hosts() == LoadBalanceHosts::Random;
+        let hosts = (0..count).map(|index| only(&config, index)).collect();
+        Ok(PostgresAddress { hosts, is_any_first, is_encrypted })
+    }
+
+    /// Returns the number of the host to begin with: the first one, or any if the address says so.
+    pub(crate) fn first(&self) -> usize {
+        match self.is_any_first {
+            true => {
+                usize::try_from(RandomState::new().hash_one(0_u8) >> 33).unwrap_or(0)
+                    % self.hosts.len().max(1)
+            }
+            false => 0,
+        }
     }
 
     /// Returns who connects, as far as that is said.
@@ -124,7 +147,12 @@ fn only(all: &Config, index: usize) -> Config {
     }
     one.keepalives(all.get_keepalives()).keepalives_idle(all.get_keepalives_idle());
     one.ssl_mode(all.get_ssl_mode()).ssl_negotiation(all.get_ssl_negotiation());
-    one.target_session_attrs(all.get_target_session_attrs()).channel_binding(all.get_channel_binding());
+    // Whether it takes writes is asked anyway, and told better than by the library, for which it could not be connected to.
+    one.target_session_attrs(match all.get_target_session_attrs() {
+        TargetSessionAttrs::ReadWrite => TargetSessionAttrs::Any,
+        other => other,
+    });
+    one.channel_binding(all.get_channel_binding());
     one.load_balance_hosts(all.get_load_balance_hosts());
     one
 }
@@ -157,6 +185,11 @@ mod tests {
             ("postgres://u@h?password=sesame", "password: among the options"),
             ("postgres://u@h?p%61ssword=sesame", "option: a name with a %"),
             ("postgres://u:sesame@h/limits?colour=red", "cannot be read"),
+            (
+                "postgres://u:sesame@h1,h2,h3/limits?hostaddr=127.0.0.1,127.0.0.2",
+                "hostaddr: 2, hosts: 3; one for each",
+            ),
+            ("postgres://u:sesame@/limits?host=h&port=1,2", "port: 2, hosts: 1; one for each"),
         ] {
             let said = parse(url).unwrap_err();
             assert!(said.starts_with(expected) && !said.contains("sesame"), "{url}: {said}");
@@ -171,8 +204,13 @@ mod tests {
             assert_eq!(config.get_hosts(), [Host::Tcp(name.into())]);
             assert_eq!((config.get_ports(), config.get_dbname()), (&[port][..], Some("limits")));
             assert_eq!(config.get_application_name(), Some("ratekeeper"));
+            assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::Any);
             assert_eq!(config.get_connect_timeout(), Some(&Duration::from_millis(500)));
         }
+        assert_eq!(address.first(), 0);
+        let spread = parse("postgres://u@h1,h2,h3/limits?load_balance_hosts=random").unwrap();
+        let firsts: std::collections::HashSet<usize> = (0..200).map(|_| spread.first()).collect();
+        assert_eq!(firsts.len(), 3, "each of them is the first for some");
         let unusual =
             parse("postgres://u:p?w@h/limits?options=-c%20geqo%3Doff&keepalives_retries=3").unwrap();
         let unusual = &unusual.hosts[0];

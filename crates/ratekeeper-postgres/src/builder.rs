@@ -87,7 +87,7 @@ impl PostgresStoreBuilder {
     }
 
     /// Sets how long a call may take, from [1 ms](Self::SHORTEST_TIMEOUT) to [a minute](Self::LONGEST_TIMEOUT). What has taken
-    /// longer is an error, and is not charged later: a statement that begins, or ends, after that undoes itself.
+    /// longer is an error, and is not charged later: a statement that ends after that undoes itself.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -145,8 +145,8 @@ impl PostgresStoreBuilder {
         let session = SessionSettings {
             #[cfg(feature = "tls")]
             tls: address.is_encrypted.then(crate::tls::PostgresTls::of_system).transpose()?,
+            served_last: AtomicUsize::new(address.first()),
             address,
-            served_last: AtomicUsize::new(0),
             table,
             is_logged: self.is_logged,
             connect_timeout: self.connect_timeout,

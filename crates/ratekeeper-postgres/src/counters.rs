@@ -18,6 +18,8 @@ pub struct PostgresCounts {
     pub missed: u64,
     /// Statements that were refused because the decision did not fall into the server's present.
     pub dated_anew: u64,
+    /// Statements that undid themselves because they took until after the time of one of their calls: the server is slow.
+    pub undone: u64,
     /// Expired rows that were deleted by this process.
     pub swept: u64,
 }
@@ -30,6 +32,7 @@ pub(crate) struct Counters {
     locked: AtomicU64,
     missed: AtomicU64,
     dated_anew: AtomicU64,
+    undone: AtomicU64,
     swept: AtomicU64,
 }
 
@@ -49,6 +52,10 @@ impl Counters {
         self.dated_anew.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn undone(&self) {
+        self.undone.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn swept(&self, rows: u64) {
         self.swept.fetch_add(rows, Ordering::Relaxed);
     }
@@ -61,6 +68,7 @@ impl Counters {
             locked: read(&self.locked),
             missed: read(&self.missed),
             dated_anew: read(&self.dated_anew),
+            undone: read(&self.undone),
             swept: read(&self.swept),
         }
     }

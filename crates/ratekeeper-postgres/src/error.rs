@@ -18,6 +18,8 @@ pub(crate) struct Failure {
 pub(crate) enum Fate {
     /// Nothing was written, and others were in the way: ask again.
     Again,
+    /// Nothing was written, because it took until after the time of one of the calls: ask again for those who have time left.
+    Late,
     /// Nothing was written, because the table or its function is not there: make them, and ask again.
     Rebuild,
     /// Nothing was written, and asking again would not help. The connection is good.
@@ -25,6 +27,9 @@ pub(crate) enum Fate {
     /// Whether anything was written is not known, or the connection is of no more use.
     Lost,
 }
+
+/// What the function says when it has taken too long, and undoes itself: a code of its own.
+pub(crate) const TOO_LATE: &str = "RK001";
 
 /// What to do about a server that does not write.
 const READ_ONLY: &str = "it is a standby, or set to read only: name the primary, or several hosts with target_session_attrs=read-write";
@@ -84,6 +89,7 @@ impl Failure {
                     Fate::Again,
                 )
             }
+            () if code.code() == TOO_LATE => (Timeout, "timeout", "nothing was charged", Fate::Late),
             () if *code == SqlState::QUERY_CANCELED => (
                 Timeout,
                 "timeout",

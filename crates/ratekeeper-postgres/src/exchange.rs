@@ -35,10 +35,16 @@ pub(crate) struct NewRow {
 }
 
 /// When a decision was made by the server's clock, in microseconds: it is refused before and after.
+///
+/// Two ends, because they are about two things: how old an instant may be by which states are changed, and how long somebody
+/// waits. Once a statement has begun, stamps tell that nobody else has changed a row, however long it takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecidedAt {
     pub(crate) earliest: i64,
+    /// It begins by then, which is not after `deadline`, or does nothing.
     pub(crate) latest: i64,
+    /// It ends by then, or undoes itself: one of those who asked has stopped waiting.
+    pub(crate) deadline: i64,
 }
 
 /// What the server has answered.
@@ -68,12 +74,10 @@ pub(crate) async fn exchange(
     let records: Vec<Option<&[u8]>> =
         rows.iter().map(|row| row.new.as_ref().and_then(|new| new.record.as_deref())).collect();
     let expiries: Vec<i64> = rows.iter().map(|row| row.new.as_ref().map_or(0, |new| new.expires)).collect();
-    let answer = session
-        .in_time(session.client.query(
-            &session.exchange,
-            &[&decided_at.earliest, &decided_at.latest, &keys, &together, &olds, &news, &records, &expiries],
-        ))
-        .await?;
+    let DecidedAt { earliest, latest, deadline } = &decided_at;
+    let params: [&(dyn ToSql + Sync); 9] =
+        [earliest, latest, deadline, &keys, &together, &olds, &news, &records, &expiries];
+    let answer = session.in_time(session.client.query(&session.exchange, &params)).await?;
     let mut exchanged =
         Exchanged { asked, answered: Instant::now(), micros: 0, was_in_time: false, missed: Vec::new() };
     for row in answer {

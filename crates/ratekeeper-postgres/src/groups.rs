@@ -13,7 +13,7 @@ pub(crate) struct Group {
     pub(crate) calls: Vec<Call>,
     /// How often the rows were not those of the server.
     pub(crate) misses: u32,
-    /// Whether one of the rows was locked by others for too long, as far as is known: it is asked for by itself.
+    /// Whether one of the rows was locked by others for too long, as far as is known: if it has to be locked, then by itself.
     pub(crate) is_stuck: bool,
 }
 

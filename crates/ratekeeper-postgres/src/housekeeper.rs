@@ -11,12 +11,13 @@ use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
 use crate::counters::Counters;
-use crate::error::Failure;
+use crate::error::{Failure, Fate};
 use crate::schema;
 use crate::server_time::{instant, micros_after};
 use crate::session::{Session, SessionSettings};
 
-/// Rows that one statement looks at: some milliseconds' work. After a timeout half as many, down to the fewest.
+/// Rows that one statement looks at: some milliseconds' work. What it deletes is locked until its end, so that it begins with the
+/// fewest, and half as many follow after one that took longer than decisions can bear, or failed.
 const SLICE: i64 = 1_000;
 const LEAST_SLICE: i64 = 8;
 
@@ -69,27 +70,33 @@ struct Walk {
 
 impl Walk {
     fn new() -> Self {
-        Walk { after: Vec::new(), slice: SLICE, failures: 0 }
+        Walk { after: Vec::new(), slice: LEAST_SLICE, failures: 0 }
     }
 
-    /// Goes on after a slice. Returns true if the turn goes on as well: not at the end of the table, where the walk begins
+    /// Goes on after a slice, with a larger one if that was quick. Returns true if the turn goes on as well: not at the end of the table, where the walk begins
     /// anew, and not if it is another instance's turn, which does not move this one.
-    fn advance(&mut self, is_mine: bool, looked_at: i64, last: Option<Vec<u8>>) -> bool {
+    fn advance(&mut self, is_mine: bool, is_slow: bool, looked_at: i64, last: Option<Vec<u8>>) -> bool {
         if !is_mine {
             return false;
         }
         let is_end = looked_at < self.slice;
         self.after = if is_end { Vec::new() } else { last.unwrap_or_default() };
-        self.slice = (self.slice * 2).min(SLICE);
+        self.slice = resized(self.slice, is_slow, LEAST_SLICE, SLICE);
         !is_end
     }
 
     /// Notes that a turn has failed: the next one takes smaller steps. Returns true if it is time to tell somebody.
     fn failed(&mut self) -> bool {
-        self.slice = (self.slice / 2).max(LEAST_SLICE);
+        self.slice = resized(self.slice, true, LEAST_SLICE, SLICE);
         self.failures = self.failures.saturating_add(1);
         self.failures == QUIET_FAILURES
     }
+}
+
+/// Returns how many rows the next statement takes after one of so many.
+fn resized(slice: i64, is_slow: bool, least: i64, most: i64) -> i64 {
+    let next = if is_slow { slice / 2 } else { slice * 2 };
+    next.clamp(least, most)
 }
 
 /// A connection, and what the server's clock said when it was made.
@@ -150,9 +157,11 @@ impl Housekeeper {
         for _ in 0..MOST_SLICES {
             let expired = self.now(&opened).saturating_sub(MARGIN_MICROS);
             let params: [&(dyn ToSql + Sync); 3] = [&walk.after, &walk.slice, &expired];
+            let asked = Instant::now();
             let row = opened.session.in_time(opened.session.client.query_one(&statement, &params)).await?;
             self.counters.swept(u64::try_from(row.get::<_, i64>(3)).unwrap_or(0));
-            if !walk.advance(row.get(0), row.get(1), row.get(2)) || !self.wishes.is_empty() {
+            let is_slow = self.is_slow(asked);
+            if !walk.advance(row.get(0), is_slow, row.get(1), row.get(2)) || !self.wishes.is_empty() {
                 return Ok(());
             }
             tokio::time::sleep(REST).await;
@@ -160,14 +169,32 @@ impl Housekeeper {
         Ok(())
     }
 
-    /// Deletes the rows of all keys that start like this. Returns how many states they had that were worth something.
+    /// Returns true if a statement that began then has kept its rows locked for longer than a decision waits for one.
+    fn is_slow(&self, began: Instant) -> bool {
+        began.elapsed() > self.settings.timeout / 4
+    }
+
+    /// Deletes the rows of all keys that start like this. Returns how many states they had that were worth something. A row that
+    /// others have locked is asked for again, with fewer others, for as long as a statement may take.
     async fn forget(&self, prefix: &[u8]) -> Result<u64, Failure> {
         let opened = self.open().await?;
         let statement = self.prepare(&opened, &schema::forget(&self.settings.table)).await?;
         let (mut start, end, mut forgotten) = (prefix.to_vec(), end_of(prefix), 0);
+        let (mut slice, mut progress) = (FORGOTTEN_SLICE, Instant::now());
         loop {
-            let params: [&(dyn ToSql + Sync); 3] = [&start, &end, &FORGOTTEN_SLICE];
-            let rows = opened.session.in_time(opened.session.client.query(&statement, &params)).await?;
+            let params: [&(dyn ToSql + Sync); 3] = [&start, &end, &slice];
+            let (asked, asking) = (Instant::now(), opened.session.client.query(&statement, &params));
+            let rows = match opened.session.in_time(asking).await {
+                Ok(rows) => rows,
+                Err(failure) if failure.fate == Fate::Again && progress.elapsed() < STATEMENT_TIMEOUT => {
+                    slice = resized(slice, true, 1, FORGOTTEN_SLICE);
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            let is_end = i64::try_from(rows.len()).is_ok_and(|rows| rows < slice);
+            slice = resized(slice, self.is_slow(asked), 1, FORGOTTEN_SLICE);
+            progress = Instant::now();
             let now = self.instant(&opened);
             for row in &rows {
                 let (bytes, record): (&[u8], &[u8]) = (row.get(0), row.get(1));
@@ -184,7 +211,7 @@ impl Housekeeper {
                     start = [bytes, &[0]].concat();
                 }
             }
-            if i64::try_from(rows.len()).is_ok_and(|rows| rows < FORGOTTEN_SLICE) {
+            if is_end {
                 return Ok(forgotten);
             }
         }
@@ -227,11 +254,25 @@ mod tests {
     #[test]
     fn a_walk_goes_on_where_it_stopped() {
         let mut walk = Walk::new();
-        assert!(walk.advance(true, SLICE, Some(b"k".to_vec())));
-        assert!(!walk.advance(false, 0, None));
-        assert_eq!(walk.after, b"k");
-        assert!(!walk.advance(true, SLICE - 1, Some(b"z".to_vec())));
+        assert!(walk.advance(true, false, LEAST_SLICE, Some(b"k".to_vec())));
+        assert!(!walk.advance(false, false, 0, None));
+        assert_eq!((&*walk.after, walk.slice), (&b"k"[..], 2 * LEAST_SLICE));
+        assert!(!walk.advance(true, false, 2 * LEAST_SLICE - 1, Some(b"z".to_vec())));
         assert_eq!(walk.after, b"");
+    }
+
+    /// A slice of a thousand could keep its rows locked for nine seconds, in which nobody decided on them.
+    #[test]
+    fn a_walk_goes_as_fast_as_decisions_can_bear() {
+        let mut walk = Walk::new();
+        let mut slices = Vec::new();
+        for is_slow in [false, false, true, false, true, true, true] {
+            slices.push(walk.slice / LEAST_SLICE);
+            assert!(walk.advance(true, is_slow, walk.slice, Some(b"k".to_vec())));
+        }
+        assert_eq!(slices, [1, 2, 4, 2, 4, 2, 1]);
+        assert!((0..20).all(|_| walk.advance(true, false, walk.slice, None)));
+        assert_eq!(walk.slice, SLICE);
     }
 
     #[test]
@@ -240,7 +281,7 @@ mod tests {
         let told: Vec<bool> = (0..20).map(|_| walk.failed()).collect();
         assert_eq!(told.iter().filter(|told| **told).count(), 1);
         assert_eq!(walk.slice, LEAST_SLICE);
-        assert!(walk.advance(true, LEAST_SLICE, Some(b"k".to_vec())) && walk.slice == 2 * LEAST_SLICE);
+        assert!(walk.advance(true, false, LEAST_SLICE, Some(b"k".to_vec())) && walk.slice == 2 * LEAST_SLICE);
     }
 
     #[test]

@@ -56,6 +56,7 @@ mod exchange;
 mod groups;
 mod held_plans;
 mod housekeeper;
+mod reserve;
 mod schema;
 mod seen;
 mod server_time;

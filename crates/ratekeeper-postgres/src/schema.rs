@@ -4,6 +4,8 @@ use std::fmt;
 
 use ratekeeper::{StoreError, StoreErrorKind};
 
+use crate::error::TOO_LATE;
+
 /// What the table's comment says: another layout has another number.
 pub(crate) const LAYOUT: &str = "ratekeeper layout 1";
 
@@ -11,7 +13,7 @@ pub(crate) const LAYOUT: &str = "ratekeeper layout 1";
 const MOST_NAME: usize = 40;
 
 /// The types of the arguments of the function: others may have given its name to another one.
-const ARGUMENTS: &str = "bigint,bigint,bytea[],integer[],bigint[],bigint[],bytea[],bigint[]";
+const ARGUMENTS: &str = "bigint,bigint,bigint,bytea[],integer[],bigint[],bigint[],bytea[],bigint[]";
 
 /// The name of a table, with its schema if that is not the first of the search path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ impl TableName {
 
     /// Returns the name of the function, which has the number of its version in it: two versions of a program may be at work.
     fn exchange(&self) -> TableName {
-        TableName { schema: self.schema.clone(), name: format!("{}_exchange_2", self.name) }
+        TableName { schema: self.schema.clone(), name: format!("{}_exchange_3", self.name) }
     }
 
     /// Returns the name as it is written in statements: in quotes, because `user` and `order` are words of theirs. It was checked
@@ -101,12 +103,15 @@ COMMENT ON TABLE {table} IS '{LAYOUT}';
 "
         ),
     };
-    // One session makes it, and others wait: two at once would fail.
+    // One session makes it, and others wait: two at once would fail. That is not bound by the time of a decision, but by how
+    // long connecting may take.
     let statements = format!(
         "BEGIN;
+SET LOCAL lock_timeout = '10s';
+SET LOCAL statement_timeout = '10s';
 SELECT pg_advisory_xact_lock({lock});
 {make_table}CREATE OR REPLACE FUNCTION {exchange}(
-    earliest bigint, latest bigint,
+    earliest bigint, latest bigint, deadline bigint,
     keys bytea[], together integer[], olds bigint[], news bigint[], records bytea[], expiries bigint[],
     OUT place integer, OUT present bigint, OUT content bytea
 ) RETURNS SETOF record LANGUAGE plpgsql AS $body$
@@ -114,7 +119,7 @@ SELECT pg_advisory_xact_lock({lock});
 $body$;
 COMMIT;"
     );
-    statements.replace("{table}", &table)
+    statements.replace("{table}", &table).replace("{TOO_LATE}", TOO_LATE)
 }
 
 /// Compares rows by their stamps, and sets those that are as expected.
@@ -123,9 +128,11 @@ COMMIT;"
 /// was done. The others are the rows that were not as expected, as they are.
 ///
 /// Rows that belong together are set if all of them are as expected and can be locked. A row of stamp 0 is none: it is there to
-/// be locked. It waits for nobody who has locked a row, whatever that row becomes: such a row is not as expected, and one row
-/// that is stuck does not hold up the others. It does wait for whoever is making the same row, and keys come in their order,
-/// so that two of these do so in the same one. If that has taken until after `latest`, all is undone: nobody waits any more.
+/// be locked. It waits for nobody who has locked a row, changes or deletes it, whatever that row becomes: such a row is not as
+/// expected, and one row that is stuck does not hold up the others. That is why it looks before it makes a row, because
+/// `ON CONFLICT` would wait for whoever changes the row that is there. It does wait for whoever is making the same row, and keys
+/// come in their order, so that two of these do so in the same one. If all of it has taken until after `deadline`, it is undone:
+/// nobody waits any more.
 const EXCHANGE: &str = "DECLARE
     clock CONSTANT bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     failed integer[] := '{}';
@@ -144,7 +151,9 @@ BEGIN
             SELECT t.stamp, t.record INTO present, content FROM {table} t WHERE t.key = keys[i];
             is_met := coalesce(present, 0) = olds[i];
         ELSE
-            IF olds[i] = 0 AND news[i] <> 0 THEN
+            IF olds[i] = 0 AND news[i] <> 0
+                AND NOT EXISTS (SELECT 1 FROM {table} t WHERE t.key = keys[i])
+            THEN
                 IF together[i] > 0 THEN
                     INSERT INTO {table} VALUES (keys[i], 0, '', 0) ON CONFLICT (key) DO NOTHING;
                 ELSE
@@ -196,8 +205,8 @@ BEGIN
             END IF;
         END IF;
     END LOOP;
-    IF has_written AND (extract(epoch FROM clock_timestamp()) * 1000000)::bigint > latest THEN
-        RAISE EXCEPTION 'too late: it had to wait for a row' USING ERRCODE = '40001';
+    IF has_written AND (extract(epoch FROM clock_timestamp()) * 1000000)::bigint > deadline THEN
+        RAISE EXCEPTION 'it took too long' USING ERRCODE = '{TOO_LATE}';
     END IF;
 END";
 
@@ -216,7 +225,7 @@ pub(crate) fn survey(table: &TableName) -> String {
 /// Returns the statement of every decision.
 pub(crate) fn exchange(table: &TableName) -> String {
     format!(
-        "SELECT place, present, content FROM {}($1, $2, $3, $4, $5, $6, $7, $8)",
+        "SELECT place, present, content FROM {}($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         table.exchange().quoted()
     )
 }
@@ -278,7 +287,7 @@ mod tests {
         let table = TableName::parse("limits.states").unwrap();
         assert_eq!(
             (table.schema(), table.exchange().to_string().as_str()),
-            ("limits", "limits.states_exchange_2")
+            ("limits", "limits.states_exchange_3")
         );
         let made = creation(&table, false, false);
         assert!(

@@ -68,17 +68,18 @@ impl PostgresStore {
         keys: Vec<OwnedKey>,
         decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let answer = self.send(keys, decide)?;
+        let answer = self.send(keys, self.timeout, decide)?;
         answer.await.unwrap_or_else(|_| Err(unasked()))
     }
 
-    /// Sends a question on its way. Those about one key are decided in the order in which they were sent.
+    /// Sends a question on its way, which has so much time. Those about one key are decided in the order in which they were sent.
     fn send<T: Send + 'static>(
         &self,
         keys: Vec<OwnedKey>,
+        time: Duration,
         decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError> {
-        let (call, answer) = Call::new(keys, Instant::now() + self.timeout, decide);
+        let (call, answer) = Call::new(keys, Instant::now() + time, decide);
         self.crew.send(call)?;
         Ok(answer)
     }
@@ -175,16 +176,18 @@ impl Store for PostgresStore {
     }
 
     /// Sends all of them before it waits for the first answer, so that they share statements: also those of one key, which are
-    /// decided in their order.
+    /// decided in their order. One that cannot be decided, because others have locked its row, is given up a tenth of the timeout
+    /// early: whoever guards this store by the same timeout gets the answers of the others.
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
         into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(async move {
+            let time = self.timeout * 9 / 10;
             let send = |request| {
                 let kept = KeptRequest::of(request);
-                self.send(vec![kept.key().clone()], move |loaded| {
+                self.send(vec![kept.key().clone()], time, move |loaded| {
                     kept.with(|request| ready(loaded.store().acquire(request)))
                 })
             };

@@ -5,7 +5,8 @@
 //! another worker, as it may meet another process.) Others are noticed when a row is not as it was seen; then its calls are
 //! decided again on what it is. After two such misses in a row the rows are locked first, and nobody comes in between.
 //!
-//! Whatever a worker waits for, it looks after the deadlines of those who wait for it: a call is answered by its own.
+//! Whatever a worker waits for, it looks after the deadlines of all who wait for it, in a statement, for the next one or in the
+//! channel: a call is answered by its own.
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
@@ -23,6 +24,7 @@ use crate::counters::Counters;
 use crate::error::{Failure, Fate, copy};
 use crate::exchange::{self, DecidedAt, Exchanged, NewRow, RowChange, exchange};
 use crate::groups::{Group, Groups, earliest_deadline};
+use crate::reserve::Reserve;
 use crate::seen::{SeenRow, SharedRows};
 use crate::server_time::{ServerTime, instant, micros_after};
 use crate::session::{Greeting, Session, SessionSettings};
@@ -43,9 +45,6 @@ const MOST_REPAIRS: u32 = 5;
 /// (docs/semantics.md §2), and some of it is for the guess.
 const MOST_PAST: Duration = Duration::from_millis(900);
 
-/// The least time that a call must have left to go with a statement: see [`Worker::reserve`].
-const LEAST_RESERVE: Duration = Duration::from_millis(1);
-
 /// What those are told whose time is over before anything was sent.
 const UNSENT: &str = "nothing was charged";
 
@@ -60,6 +59,9 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Worker {
     calls: mpsc::Receiver<Call>,
+    /// The first of those who came while a worker waited for the server. All calls have about as much time, and so come in the
+    /// order of their deadlines: who looks after the first one looks after all in the channel.
+    next: Option<Call>,
     settings: Arc<SessionSettings>,
     counters: Arc<Counters>,
     /// The clock of a test, instead of the server's.
@@ -72,18 +74,38 @@ pub(crate) struct Worker {
     trouble: Option<(StoreError, Instant)>,
     failed_attempts: u32,
     repairs: u32,
-    /// How long a statement takes lately, there and back.
-    round_trip: Duration,
+    reserve: Reserve,
     stamps: (RandomState, u64),
 }
 
-/// What happens while a worker connects.
+/// What happens while a worker waits for the server.
 enum Event {
     Came(Call),
     /// Somebody's time is over.
     Late,
     /// The store was dropped.
     Closed,
+}
+
+/// Which groups go with a statement, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StatementTurn {
+    /// Those that nobody contends: all of them.
+    Plain,
+    /// Those that were missed too often: all of them, locked first.
+    Contended,
+    /// One of those whose rows could not be locked: it is locked by itself.
+    Stuck,
+}
+
+impl StatementTurn {
+    fn of(group: &Group) -> Self {
+        match (group.misses < PATIENT_MISSES, group.is_stuck) {
+            (true, _) => StatementTurn::Plain,
+            (false, false) => StatementTurn::Contended,
+            (false, true) => StatementTurn::Stuck,
+        }
+    }
 }
 
 /// What was decided on, to be compared, written and answered.
@@ -105,6 +127,7 @@ impl Worker {
     ) -> Self {
         Worker {
             calls,
+            next: None,
             settings,
             counters,
             given,
@@ -115,7 +138,7 @@ impl Worker {
             trouble: None,
             failed_attempts: 0,
             repairs: 0,
-            round_trip: Duration::ZERO,
+            reserve: Reserve::default(),
             stamps: (RandomState::new(), 0),
         }
     }
@@ -123,26 +146,31 @@ impl Worker {
     /// Works until the store is dropped.
     pub(crate) async fn run(mut self) {
         loop {
-            if self.waiting.calls() == 0 {
+            if self.waiting.calls() == 0 && self.next.is_none() {
                 match self.calls.recv().await {
-                    Some(call) => self.waiting.add(call),
+                    Some(call) => self.next = Some(call),
                     None => return,
                 }
             }
-            // Who is late makes room for others before the statement is sent.
-            let soon = Instant::now() + self.reserve();
-            let late = self.waiting.take_late(soon);
-            self.turn_away(late, UNSENT);
-            while !is_full(&self.waiting)
-                && let Ok(call) = self.calls.try_recv()
-            {
-                match call.is_abandoned(soon) {
-                    true => self.turn_away(vec![call], UNSENT),
-                    false => self.waiting.add(call),
-                }
-            }
+            self.gather();
             if self.waiting.calls() > 0 {
                 self.round().await;
+            }
+        }
+    }
+
+    /// Adds those who have come to those who wait, as many as go with one statement. Who is late makes room for others before the
+    /// statement is sent.
+    fn gather(&mut self) {
+        let soon = Instant::now() + self.reserve();
+        let late = self.waiting.take_late(soon);
+        self.turn_away(late, UNSENT);
+        while !is_full(&self.waiting)
+            && let Some(call) = self.next.take().or_else(|| self.calls.try_recv().ok())
+        {
+            match call.is_abandoned(soon) {
+                true => self.turn_away(vec![call], UNSENT),
+                false => self.waiting.add(call),
             }
         }
     }
@@ -151,47 +179,54 @@ impl Worker {
     async fn round(&mut self) {
         let session = match self.session().await {
             Ok(session) => session,
-            Err(error) => return fail(self.waiting.take(Instant::now()).0, &error),
+            Err(error) => {
+                let (groups, late) = self.waiting.take(Instant::now());
+                self.turn_away(late, UNSENT);
+                return fail(groups, &error);
+            }
         };
         match self.exchange_all(&session).await {
-            Ok(()) | Err(Fate::Again | Fate::Refused) => self.session = Some(session),
+            Ok(()) | Err(Fate::Again | Fate::Late | Fate::Refused) => self.session = Some(session),
             Err(Fate::Lost | Fate::Rebuild) => drop(session),
         }
     }
 
-    /// Decides all groups that wait: first those that nobody contends, then those that have to be locked.
+    /// Decides all groups that wait: first those that nobody contends, then those that have to be locked. Who was only missed is
+    /// asked for again before anybody waits for a lock.
     async fn exchange_all(&mut self, session: &Session) -> Result<(), Fate> {
-        // Connecting may have taken its time.
-        let (mut groups, late) = self.waiting.take(Instant::now() + self.reserve());
-        self.turn_away(late, UNSENT);
-        let mut contended: Vec<Group> =
-            groups.extract_if(.., |group| group.misses >= PATIENT_MISSES).collect();
-        // A row that is locked for long keeps whoever goes with it: it goes by itself, one in a round.
-        let mut stuck: Vec<Group> = contended.extract_if(.., |group| group.is_stuck).collect();
-        let rest = stuck.split_off(stuck.len().min(1));
-        rest.into_iter().for_each(|group| self.waiting.put_back(group));
         let mut outcome = Ok(());
-        for (groups, is_locked) in [(groups, false), (contended, true), (stuck, true)] {
-            match outcome {
-                _ if groups.is_empty() => {}
-                // The connection is of no more use: they wait for the next one.
-                Err(Fate::Lost | Fate::Rebuild) => {
-                    groups.into_iter().for_each(|group| self.waiting.put_back(group));
-                }
-                _ => outcome = self.decide_and_exchange(session, groups, is_locked).await,
+        for turn in
+            [StatementTurn::Plain, StatementTurn::Plain, StatementTurn::Contended, StatementTurn::Stuck]
+        {
+            if turn == StatementTurn::Plain {
+                // Connecting may have taken its time, as the statement before has.
+                self.gather();
+            }
+            let (mut groups, late) = self.waiting.take(Instant::now() + self.reserve());
+            self.turn_away(late, UNSENT);
+            let mut others: Vec<Group> =
+                groups.extract_if(.., |group| StatementTurn::of(group) != turn).collect();
+            // A row that is locked for long keeps whoever goes with it: it goes by itself, one in a round.
+            if turn == StatementTurn::Stuck {
+                others.extend(groups.split_off(groups.len().min(1)));
+            }
+            others.into_iter().for_each(|group| self.waiting.put_back(group));
+            if groups.is_empty() {
+                continue;
+            }
+            outcome = self.decide_and_exchange(session, groups, turn != StatementTurn::Plain).await;
+            // The connection is of no more use, and the others wait for the next one; or a lock was waited for in vain: once in a
+            // round, for the sake of those who need none.
+            if let Err(Fate::Lost | Fate::Rebuild | Fate::Again) = outcome {
+                return outcome;
             }
         }
         outcome
     }
 
-    /// Returns how much time a call must have left to go with a statement: enough to be answered in time, by how long the last
-    /// ones took.
-    ///
-    /// A statement is refused as a whole if it comes too late for one of its calls. When the server has more to do than it can,
-    /// the first call of each statement has waited for nearly as long as it may: with all who are nearly late turned away, the
-    /// others are decided.
+    /// Returns how much time a call must have left to go with a statement: see [`Reserve`].
     fn reserve(&self) -> Duration {
-        (self.round_trip * 3 / 2).max(LEAST_RESERVE).min(self.settings.timeout / 2)
+        self.reserve.of(self.settings.timeout)
     }
 
     /// Tells these calls that their time is over.
@@ -215,6 +250,7 @@ impl Worker {
                 self.failed_attempts = 0;
                 // It may be another server. Its rows are told by their stamps, and its clock is certainly another.
                 self.time.begin_with(greeting.asked, greeting.answered, greeting.micros);
+                self.reserve = Reserve::default();
                 Ok(session)
             }
             Err(Failure { error, .. }) => {
@@ -226,26 +262,41 @@ impl Worker {
         }
     }
 
-    /// Connects. Who comes meanwhile waits with the others, and whose time is over meanwhile is told so.
+    /// Connects.
     async fn open(&mut self) -> Result<(Session, Greeting), Failure> {
         let settings = Arc::clone(&self.settings);
-        let mut opening = pin!(Session::open(&settings, settings.timeout));
+        self.mind(&mut [], UNSENT, Session::open(&settings, settings.timeout)).await
+    }
+
+    /// Waits for the server, and tells whose time is over meanwhile: calls of these groups that the outcome of theirs is this, and
+    /// all others that nothing was charged. The groups stay, if without calls.
+    async fn mind<T>(&mut self, groups: &mut [Group], outcome: &str, asking: impl Future<Output = T>) -> T {
+        let mut asking = pin!(asking);
+        let mut is_closed = false;
         loop {
             let event = {
-                let (is_full, deadline) = (is_full(&self.waiting), self.waiting.earliest_deadline());
-                let event = pin!(next_event(&mut self.calls, is_full, deadline));
-                match select(opening.as_mut(), event).await {
-                    Either::Left((opened, _)) => return opened,
+                let next = self.next.as_ref().map(|call| call.deadline);
+                let deadlines = [earliest_deadline(groups), self.waiting.earliest_deadline(), next];
+                let deadline = deadlines.into_iter().flatten().min();
+                let event = pin!(next_event(&mut self.calls, is_closed || next.is_some(), deadline));
+                match select(asking.as_mut(), event).await {
+                    Either::Left((answer, _)) => return answer,
                     Either::Right((event, _)) => event,
                 }
             };
             match event {
-                Event::Came(call) => self.waiting.add(call),
+                Event::Came(call) => self.next = Some(call),
                 Event::Late => {
-                    let late = self.waiting.take_late(Instant::now());
+                    let now = Instant::now();
+                    groups.iter_mut().for_each(|group| self.turn_away(group.take_late(now), outcome));
+                    let mut late = self.waiting.take_late(now);
+                    while let Some(call) = self.next.take_if(|call| call.is_abandoned(now)) {
+                        late.push(call);
+                        self.next = self.calls.try_recv().ok();
+                    }
                     self.turn_away(late, UNSENT);
                 }
-                Event::Closed => return opening.await,
+                Event::Closed => is_closed = true,
             }
         }
     }
@@ -269,7 +320,8 @@ impl Worker {
         if groups.is_empty() {
             // Nobody waits any more, or none of the rows can be read.
             return if is_locked {
-                exchange::roll_back(session).await.map_err(|failure| failure.fate)
+                let ended = self.mind(&mut [], UNSENT, exchange::roll_back(session)).await;
+                ended.map_err(|failure| failure.fate)
             } else {
                 Ok(())
             };
@@ -288,7 +340,13 @@ impl Worker {
                 }
             }
         };
-        match mind(&mut groups, self.settings.timeout, UNKNOWN, asking).await {
+        let sent = Instant::now();
+        let exchanged = self.mind(&mut groups, UNKNOWN, asking).await;
+        // How long a lock was waited for says nothing of the next statement.
+        if !matches!(&exchanged, Err(failure) if failure.fate == Fate::Again) {
+            self.reserve.learn(sent.elapsed());
+        }
+        match exchanged {
             Ok(exchanged) => {
                 self.conclude(groups, rows, &group_of, exchanged, decided_at);
                 Ok(())
@@ -301,7 +359,7 @@ impl Worker {
     async fn lock(&mut self, session: &Session, groups: &mut [Group]) -> Result<(), Failure> {
         let mut keys: Vec<OwnedKey> = groups.iter().flat_map(|group| group.keys.iter().cloned()).collect();
         keys.sort_unstable();
-        let rows = mind(groups, self.settings.timeout, UNSENT, exchange::lock(session, &keys)).await?;
+        let rows = self.mind(groups, UNSENT, exchange::lock(session, &keys)).await?;
         let mut seen = self.seen.lock();
         rows.into_iter().for_each(|(key, row)| seen.put(&key, row));
         Ok(())
@@ -312,7 +370,7 @@ impl Worker {
         let now = Instant::now();
         let micros = self.time.micros(now).unwrap_or_default();
         let at = self.given.as_ref().map_or_else(|| instant(micros), |clock| clock.now());
-        let mut patience = self.settings.timeout.min(MOST_PAST);
+        let mut left = self.settings.timeout;
         let mut decided = Vec::with_capacity(groups.len());
         let mut rows: Vec<(usize, RowChange)> = Vec::with_capacity(groups.len());
         for mut group in groups {
@@ -320,8 +378,8 @@ impl Worker {
                 Ok(changes) => {
                     rows.extend(changes.into_iter().map(|change| (decided.len(), change)));
                     // Who has stopped waiting is not to be charged.
-                    let left = group.calls.iter().map(|call| call.deadline.saturating_duration_since(now));
-                    patience = left.min().unwrap_or(patience).min(patience);
+                    let each = group.calls.iter().map(|call| call.deadline.saturating_duration_since(now));
+                    left = each.min().unwrap_or(left).min(left);
                     decided.push(group);
                 }
                 Err(error) => fail(vec![group], &error),
@@ -330,12 +388,11 @@ impl Worker {
         // Everybody locks rows in the same order.
         rows.sort_unstable_by(|(_, one), (_, other)| one.key.cmp(&other.key));
         let (group_of, rows) = rows.into_iter().unzip();
+        let after =
+            |time: Duration| micros.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
         let decided_at = match &self.given {
-            None => DecidedAt {
-                earliest: micros,
-                latest: micros.saturating_add(i64::try_from(patience.as_micros()).unwrap_or(i64::MAX)),
-            },
-            Some(_) => DecidedAt { earliest: i64::MIN, latest: i64::MAX },
+            None => DecidedAt { earliest: micros, latest: after(left.min(MOST_PAST)), deadline: after(left) },
+            Some(_) => DecidedAt { earliest: i64::MIN, latest: i64::MAX, deadline: i64::MAX },
         };
         Round { groups: decided, rows, group_of, decided_at }
     }
@@ -347,7 +404,23 @@ impl Worker {
         number: usize,
         at: Timestamp,
     ) -> Result<Vec<RowChange>, StoreError> {
-        let loaded = LoadedKeys::at(at);
+        let loaded = LoadedKeys::of(at, group.keys.len());
+        let (changes, is_outgrown) = self.decide_in(group, number, &loaded)?;
+        match is_outgrown {
+            false => Ok(changes),
+            // One of them has taken what is the others' room. Together they get no more than one, so that it stops growing.
+            true => self.decide_in(group, number, &LoadedKeys::at(at)).map(|(changes, _)| changes),
+        }
+    }
+
+    /// Decides the calls of one group in a store that has so much room. Returns what becomes of its rows, and whether one of them
+    /// has grown beyond the room of one.
+    fn decide_in(
+        &mut self,
+        group: &mut Group,
+        number: usize,
+        loaded: &LoadedKeys,
+    ) -> Result<(Vec<RowChange>, bool), StoreError> {
         let mut stamps = Vec::with_capacity(group.keys.len());
         for bytes in &group.keys {
             let (key, row) = (key(bytes)?, self.seen.lock().get(bytes));
@@ -366,11 +439,13 @@ impl Worker {
             befores.push((stamp, loaded.record(key(bytes)?)));
         }
         for call in &mut group.calls {
-            call.decide(&loaded);
+            call.decide(loaded);
         }
-        let mut changes = Vec::with_capacity(group.keys.len());
+        let (mut changes, mut is_outgrown) = (Vec::with_capacity(group.keys.len()), false);
         for (bytes, (old, before)) in group.keys.iter().zip(befores) {
             let after = loaded.record(key(bytes)?);
+            let length = |record: &Option<KeyRecord>| record.as_ref().map_or(0, |record| record.bytes.len());
+            is_outgrown |= length(&after) > LoadedKeys::MOST_BYTES.max(length(&before));
             let new = (after != before).then(|| NewRow {
                 stamp: self.stamp(),
                 expires: after.as_ref().map_or(0, |after| micros_after(after.expires)),
@@ -385,7 +460,7 @@ impl Worker {
             let together = i32::try_from(number + 1).unwrap_or(i32::MAX);
             changes.iter_mut().for_each(|change| change.together = together);
         }
-        Ok(changes)
+        Ok((changes, is_outgrown))
     }
 
     /// Returns a stamp that no row has: 63 bits, by chance.
@@ -405,8 +480,6 @@ impl Worker {
         decided_at: DecidedAt,
     ) {
         let Exchanged { asked, answered, micros, was_in_time, missed } = exchanged;
-        // A single slow one counts for a quarter: the next may be as quick as those before.
-        self.round_trip = (self.round_trip * 3 + answered.saturating_duration_since(asked)) / 4;
         if was_in_time {
             self.time.learn(asked, answered, micros);
         } else if micros > decided_at.latest && self.time.explains(answered, micros) {
@@ -457,25 +530,32 @@ impl Worker {
     async fn failed(
         &mut self,
         session: &Session,
-        groups: Vec<Group>,
+        mut groups: Vec<Group>,
         failure: Failure,
         is_locked: bool,
     ) -> Fate {
         let Failure { error, mut fate } = failure;
-        if is_locked && fate != Fate::Lost && exchange::roll_back(session).await.is_err() {
-            fate = Fate::Lost;
+        if is_locked && fate != Fate::Lost {
+            // The server has given up on several locks, each of which was waited for, and written nothing.
+            if fate == Fate::Refused && error.kind() == StoreErrorKind::Timeout {
+                fate = Fate::Again;
+            }
+            if self.mind(&mut groups, UNSENT, exchange::roll_back(session)).await.is_err() {
+                fate = Fate::Lost;
+            }
         }
         match fate {
-            Fate::Again | Fate::Rebuild if self.repairs < MOST_REPAIRS => {
-                self.repairs += u32::from(fate == Fate::Rebuild);
-                let is_contended = fate == Fate::Again;
-                // One of several is locked, and nobody knows which.
-                let is_stuck = is_contended && is_locked && groups.len() > 1;
-                for mut group in groups {
-                    group.misses += u32::from(is_contended);
-                    group.is_stuck |= is_stuck;
-                    self.waiting.put_back(group);
-                }
+            Fate::Again => {
+                self.suspect(&mut groups, is_locked);
+                groups.into_iter().for_each(|group| self.waiting.put_back(group));
+            }
+            Fate::Late => {
+                self.counters.undone();
+                groups.into_iter().for_each(|group| self.waiting.put_back(group));
+            }
+            Fate::Rebuild if self.repairs < MOST_REPAIRS => {
+                self.repairs += 1;
+                groups.into_iter().for_each(|group| self.waiting.put_back(group));
             }
             _ => {
                 self.repairs = 0;
@@ -483,6 +563,25 @@ impl Worker {
             }
         }
         fate
+    }
+
+    /// Notes how groups are to be asked for again after one of their rows was waited for in vain, and nobody knows which.
+    ///
+    /// Without a lock, only a row that somebody else is making is waited for. With one, all that are locked are: then those that
+    /// exist are tried without a lock first, by which all but the stuck one are decided at once, and after that one by one.
+    fn suspect(&self, groups: &mut [Group], is_locked: bool) {
+        let (mut seen, count) = (self.seen.lock(), groups.len());
+        let mut makes_rows = |group: &Group| group.keys.iter().any(|key| seen.get(key).stamp == 0);
+        let has_makers = groups.iter().any(&mut makes_rows);
+        for group in groups {
+            let is_maker = makes_rows(group);
+            match is_locked {
+                true if is_maker || count == 1 => group.is_stuck = true,
+                true => (group.misses, group.is_stuck) = (0, true),
+                false if is_maker => group.misses = PATIENT_MISSES,
+                false => group.misses += u32::from(!has_makers),
+            }
+        }
     }
 }
 
@@ -510,27 +609,6 @@ async fn next_event(calls: &mut mpsc::Receiver<Call>, is_full: bool, deadline: O
         Either::Left((None, _)) => Event::Closed,
         Either::Right(_) => Event::Late,
     }
-}
-
-/// Waits for the server, and tells calls of these groups whose time is over meanwhile. The groups stay, if without calls.
-async fn mind<T>(
-    groups: &mut [Group],
-    timeout: Duration,
-    outcome: &str,
-    asking: impl Future<Output = T>,
-) -> T {
-    let mut asking = pin!(asking);
-    while let Some(deadline) = earliest_deadline(groups) {
-        let alarm = pin!(tokio::time::sleep_until(deadline.into()));
-        match select(asking.as_mut(), alarm).await {
-            Either::Left((answer, _)) => return answer,
-            Either::Right(_) => {
-                let now = Instant::now();
-                groups.iter_mut().for_each(|group| turn_away(group.take_late(now), timeout, outcome));
-            }
-        }
-    }
-    asking.await
 }
 
 /// Tells these calls that their time, which was as long as this, is over.

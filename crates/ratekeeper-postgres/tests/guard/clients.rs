@@ -30,17 +30,19 @@ pub(crate) struct Seen {
     pub(crate) admitted: u64,
     pub(crate) failed_open: u64,
     pub(crate) failed_closed: u64,
+    /// What a local store has taken: it says so only of that.
+    pub(crate) taken_locally: u64,
     pub(crate) errors: u64,
     pub(crate) reasons: Vec<String>,
 }
 
 impl Seen {
-    /// How often the mode has answered instead of the store. A local store's answers look like the store's.
+    /// How often the mode has answered instead of the store.
     pub(crate) fn failed(&self, mode: FailureMode) -> u64 {
         match mode {
             FailureMode::Open => self.failed_open,
             FailureMode::Closed => self.failed_closed,
-            FailureMode::Local => self.decided,
+            FailureMode::Local => self.taken_locally,
             _ => self.errors,
         }
     }
@@ -162,7 +164,10 @@ async fn ask_on(
             Ok(ruling) if ruling.reason == Reason::FailOpen => seen.failed_open += 1,
             Ok(ruling) if ruling.reason == Reason::FailClosed => seen.failed_closed += 1,
             Ok(ruling) => {
-                seen.decided += 1;
+                // What the store has taken has an instant of its clock.
+                let is_local = ruling.charged().is_some() && ruling.charged_at().is_none();
+                seen.taken_locally += u64::from(is_local);
+                seen.decided += u64::from(!is_local);
                 seen.admitted += u64::from(ruling.allowed && *plan == limited);
             }
             Err(KeeperError::Store(error)) => {

@@ -11,7 +11,7 @@ use ratekeeper::{Cost, Key, Quota, Rules};
 use ratekeeper_postgres::PostgresStore;
 
 use crate::support::server::Server;
-use crate::support::wait::PATIENCE;
+use crate::support::wait::{PATIENCE, until_async};
 
 fn request<'a>(key: &'a str, quota: &'a Quota) -> Request<'a> {
     Request::new(Key::new(key).unwrap(), Rules::Quota(quota), Cost::ONE)
@@ -30,7 +30,7 @@ async fn the_second_host_serves_if_the_first_one_is_frozen() {
     let (_first, address) = mute();
     let url = server.url().replace("postgres@", &format!("postgres@{address},"));
     let builder = PostgresStore::builder(&url).timeout(Duration::from_secs(30));
-    let store = builder.connect_timeout(Duration::from_secs(2)).build().unwrap();
+    let store = builder.connect_timeout(Duration::from_secs(6)).build().unwrap();
     let quota: Quota = "5/day".parse().unwrap();
     assert_eq!(store.acquire(request("k", &quota)).await.unwrap().remaining, 4);
 }
@@ -64,30 +64,47 @@ async fn a_standby_is_read_only() {
     server.become_standby();
     server.restart(&[]);
     let asked = crate::patient(&server).build().unwrap();
+    let url = format!("{}?target_session_attrs=read-write", server.url());
+    let choosy = crate::patient_at(&url).build().unwrap();
     for error in [
         asked.peek(request("k", &quota)).await.unwrap_err(),
         asked.acquire(request("k", &quota)).await.unwrap_err(),
+        choosy.acquire(request("k", &quota)).await.unwrap_err(),
     ] {
         assert!(error.reason() == "read_only" && error.is_transient(), "{}: {error}", error.reason());
     }
 }
 
-/// More callers than a slow server can answer for: those who have waited too long are turned away, and the others decided.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_overloaded_server_still_decides() {
-    let Some(server) = Server::start(&[]) else { return };
-    let builder = crate::patient(&server).timeout(Duration::from_secs(2)).connections(NonZeroUsize::MIN);
-    let store = builder.sweep_every(Duration::ZERO).build().unwrap();
+/// If connecting takes as long as a call may, both end at once: the call is told what happened, and not that the store is gone.
+#[tokio::test]
+async fn a_call_that_ends_with_a_failed_connection_is_told_so() {
+    let (_listener, address) = mute();
+    let patience = Duration::from_millis(200);
+    let builder = PostgresStore::builder(&format!("postgres://postgres@{address}/postgres"));
+    let store = builder.timeout(patience).connect_timeout(patience).build().unwrap();
+    let quota: Quota = "5/day".parse().unwrap();
+    for _ in 0..5 {
+        let error = store.acquire(request("k", &quota)).await.unwrap_err();
+        assert!(["timeout", "unreachable"].contains(&error.reason()), "{}: {error}", error.reason());
+    }
+}
+
+/// Has every statement that updates a row take so many seconds more, from now on.
+fn slow_down(server: &Server, seconds: f64) {
+    server.sql(&format!(
+        "CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$; \
+         CREATE OR REPLACE TRIGGER slow BEFORE UPDATE ON ratekeeper FOR EACH STATEMENT EXECUTE FUNCTION slow()",
+    ));
+}
+
+/// Asks for more than can be decided until so many statements were sent. Returns how many were decided, and of how many
+/// statements nothing came.
+async fn overload(store: &PostgresStore, statements: u64) -> (u64, u64) {
     let quota: Quota = "1000000/day".parse().unwrap();
-    assert!(store.acquire(request("hot", &quota)).await.unwrap().allowed);
-    server.sql(
-        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END $$; \
-         CREATE TRIGGER slow BEFORE UPDATE ON ratekeeper FOR EACH STATEMENT EXECUTE FUNCTION slow()",
-    );
     let (before, decided) = (store.counts(), Arc::new(AtomicU64::new(0)));
     let (mut tick, deadline) = (tokio::time::interval(Duration::from_millis(1)), Instant::now() + PATIENCE);
     // They come evenly, twice as many as can be decided, so that there is always one who has waited for nearly too long.
-    while store.counts().statements < before.statements + 25 {
+    while store.counts().statements < before.statements + statements {
         assert!(Instant::now() < deadline, "{:?}", store.counts());
         tick.tick().await;
         for _ in 0..5 {
@@ -100,9 +117,69 @@ async fn an_overloaded_server_still_decides() {
         }
     }
     let counts = store.counts();
-    let (sent, refused) = (counts.statements - before.statements, counts.dated_anew - before.dated_anew);
-    assert!(refused * 4 < sent, "of {sent} statements {refused} were refused");
-    assert!(decided.load(Ordering::SeqCst) > 5_000, "{decided:?} by {sent} statements");
+    let in_vain = counts.dated_anew + counts.undone - before.dated_anew - before.undone;
+    (decided.load(Ordering::SeqCst), in_vain)
+}
+
+/// More callers than a slow server can answer for: those who have waited too long are turned away, and the others decided. Also
+/// if it becomes so slow all of a sudden that nobody who has waited for a while can be answered in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_overloaded_server_still_decides() {
+    let Some(server) = Server::start(&[]) else { return };
+    let builder = crate::patient(&server).timeout(Duration::from_secs(2)).connections(NonZeroUsize::MIN);
+    let store = builder.sweep_every(Duration::ZERO).build().unwrap();
+    let quota: Quota = "1000000/day".parse().unwrap();
+    assert!(store.acquire(request("hot", &quota)).await.unwrap().allowed);
+    for (seconds, statements) in [(0.4, 16), (1.2, 8)] {
+        slow_down(&server, seconds);
+        let (decided, in_vain) = overload(&store, statements).await;
+        assert!(in_vain * 3 < statements, "{seconds}: {in_vain} of {statements} statements were in vain");
+        assert!(decided > statements * 200, "{seconds}: {decided} by {statements} statements");
+    }
+}
+
+/// How old an instant may be is bounded by less than a second, and how long a statement may take is not.
+#[tokio::test]
+async fn a_server_that_takes_seconds_decides_if_it_may() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).sweep_every(Duration::ZERO).build().unwrap();
+    let quota: Quota = "5/day".parse().unwrap();
+    assert_eq!(store.acquire(request("k", &quota)).await.unwrap().remaining, 4);
+    slow_down(&server, 1.2);
+    assert_eq!(store.acquire(request("k", &quota)).await.unwrap().remaining, 3);
+}
+
+/// More wait than go with one statement, and the server hangs: those who were left over are answered by their own deadlines, and
+/// not when the statement is given up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_the_next_statement_is_answered_in_time() {
+    let Some(server) = Server::start(&[]) else { return };
+    let (patience, margin) = (Duration::from_secs(8), Duration::from_secs(2));
+    let builder = crate::patient(&server).timeout(patience).connections(NonZeroUsize::MIN);
+    let store = builder.sweep_every(Duration::ZERO).build().unwrap();
+    let quota: Quota = "1000000/day".parse().unwrap();
+    assert!(store.acquire(request("hot", &quota)).await.unwrap().allowed);
+    slow_down(&server, 3.0);
+    let ask = || {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let began = Instant::now();
+            let _ = store.acquire(request("hot", &quota)).await;
+            began.elapsed()
+        })
+    };
+    let sent = store.counts().statements;
+    let mut asking = vec![ask()];
+    until_async("the first is under way", PATIENCE, || store.counts().statements == sent + 1).await;
+    asking.extend((0..2_000).map(|_| ask()));
+    until_async("as many as can follow it", PATIENCE, || store.counts().statements == sent + 2).await;
+    server.freeze();
+    let mut longest = Duration::ZERO;
+    for asked in asking {
+        longest = longest.max(asked.await.unwrap());
+    }
+    server.thaw();
+    assert!(longest < patience + margin, "{longest:?}");
 }
 
 /// A batch of one key goes in a few statements, in its order.

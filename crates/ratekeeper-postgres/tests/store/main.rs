@@ -20,6 +20,11 @@ use ratekeeper_postgres::{PostgresStore, PostgresStoreBuilder};
 
 /// A store with time enough for a busy machine.
 fn patient(server: &support::server::Server) -> PostgresStoreBuilder {
+    patient_at(&server.url())
+}
+
+/// Like [`patient`], at this address.
+fn patient_at(url: &str) -> PostgresStoreBuilder {
     let patience = Duration::from_secs(10);
-    PostgresStore::builder(&server.url()).timeout(patience).connect_timeout(patience)
+    PostgresStore::builder(url).timeout(patience).connect_timeout(patience)
 }

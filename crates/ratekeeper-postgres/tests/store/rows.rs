@@ -1,9 +1,14 @@
 //! What is in the table, and when it goes.
 
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper::port::{Request, Store};
-use ratekeeper::{Cost, Key, Quota, Rules};
+use futures_util::future::{join, join_all};
+use ratekeeper::port::{Charge, ChargeAction, ChargeForce, HoldId, HoldRequest, Request, Store, Whole};
+use ratekeeper::store::LoadedKeys;
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Amounts, Cost, Key, Nanos, Plan, Quota, Rules, Timestamp};
 
 use crate::support::server::Server;
 use crate::support::wait::{PATIENCE, until_async};
@@ -65,6 +70,71 @@ async fn a_key_that_is_as_good_as_new_has_no_row() {
     store.refund(request("k", &quota), ratekeeper::Charged::at(charged)).await.unwrap();
     // What has refilled meanwhile is gone: a microsecond's worth of a day is not nothing.
     assert_eq!(store.peek(request("k", &quota)).await.unwrap().remaining, 5);
+}
+
+/// Charges of many keys that have a log each share a statement, and each key has room of its own.
+#[tokio::test]
+async fn the_room_of_a_key_does_not_depend_on_who_else_waits() {
+    let Some(server) = Server::start(&[]) else { return };
+    let clock = FakeClock::at(Timestamp::from_secs(1_000_000));
+    let builder = || crate::patient(&server).connections(NonZeroUsize::MIN).time_from(clock.clone());
+    let (log, global): (Quota, Quota) = ("500/h log".parse().unwrap(), "100000/h".parse().unwrap());
+    let users: Vec<String> = (0..250).map(|number| format!("user {number}")).collect();
+    let requests: Vec<Request<'_>> = users.iter().map(|user| request(user, &log)).collect();
+    let store = builder().sweep_every(Duration::ZERO).build().unwrap();
+    for _ in 0..200 {
+        clock.advance(Nanos::from_millis(1));
+        let mut answers = Vec::new();
+        store.acquire_many(&requests, &mut answers).await.unwrap();
+        assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|decision| decision.allowed)));
+    }
+    // All wait for its connection, and then for one statement.
+    let other = builder().sweep_every(Duration::ZERO).build().unwrap();
+    let charges = requests.iter().map(|of_user| {
+        let other = other.clone();
+        let charges = [*of_user, request("global", &global)].map(|request| Charge {
+            request,
+            action: ChargeAction::Ignore,
+            force: ChargeForce::Alone,
+        });
+        async move { other.charge(&charges, Whole::Open).await.unwrap().passes }
+    });
+    let passes = join_all(charges).await;
+    assert_eq!(passes.iter().filter(|passes| !**passes).count(), 0, "{:?}", other.counts());
+}
+
+/// One key of many that are charged together gets no more than its own room: thousands of holds end where it does.
+#[tokio::test]
+async fn a_key_does_not_take_the_room_of_others() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).connections(NonZeroUsize::MIN).build().unwrap();
+    let plans = [Arc::new(Plan::parse("jobs", "1000000 concurrent").unwrap())];
+    let (quota, big) = ("100000/h".parse::<Quota>().unwrap(), Key::new("big").unwrap());
+    let users: Vec<String> = (0..50).map(|number| format!("user {number}")).collect();
+    let mut held = Vec::new();
+    for turn in 0..20 {
+        let holds = (0..900).map(|number| {
+            let (id, lease) = (HoldId::from_bits(turn * 1_000 + number + 1), Nanos::from_secs(3_600));
+            let hold = HoldRequest { key: big, plans: &plans, amounts: Amounts::of(&[]), id, lease };
+            let store = &store;
+            async move { store.hold(hold).await.unwrap().decision.allowed }
+        });
+        let charges = users.iter().map(|user| {
+            let charges = [request(user, &quota), request("big", &quota)].map(|request| Charge {
+                request,
+                action: ChargeAction::Ignore,
+                force: ChargeForce::Alone,
+            });
+            let store = &store;
+            async move { store.charge(&charges, Whole::Open).await.map(drop) }
+        });
+        let (allowed, _) = join(join_all(holds), join_all(charges)).await;
+        held.push(allowed.iter().filter(|allowed| **allowed).count());
+    }
+    let length: usize =
+        server.sql("SELECT length(record) FROM ratekeeper WHERE key = 'big'")[0].parse().unwrap();
+    assert!(held[0] == 900 && held[19] == 0, "{held:?}");
+    assert!(length <= LoadedKeys::MOST_BYTES, "{length}: {held:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, Quota, Rules, StoreError};
 use ratekeeper_postgres::{PostgresStore, PostgresStoreBuilder};
-use std::time::Duration;
 
 use crate::support::server::Server;
 
@@ -50,7 +49,7 @@ fn it_is_made_again_when_it_is_gone() {
     let Some(server) = Server::start(&[]) else { return };
     let store = crate::patient(&server).build().unwrap();
     assert_eq!(remaining(&store).unwrap(), 8);
-    for gone in ["DROP TABLE ratekeeper", "DROP FUNCTION ratekeeper_exchange_2", "TRUNCATE ratekeeper"] {
+    for gone in ["DROP TABLE ratekeeper", "DROP FUNCTION ratekeeper_exchange_3", "TRUNCATE ratekeeper"] {
         let before = remaining(&store).unwrap();
         server.sql(gone);
         let expected = if gone.contains("FUNCTION") { before - 1 } else { 8 };
@@ -62,7 +61,7 @@ fn it_is_made_again_when_it_is_gone() {
 fn who_may_not_make_it_is_told_what_to_say() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE ROLE guest LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
-    let guest = || PostgresStore::builder(&server.url_of("guest")).timeout(Duration::from_secs(10));
+    let guest = || crate::patient_at(&server.url_of("guest"));
     let error = ask(guest()).unwrap_err();
     assert_eq!(
         (error.reason(), error.to_string().as_str()),
@@ -122,7 +121,7 @@ fn a_password_is_given_to_whom_asks_for_it() {
     let Some(server) = Server::start(&[]) else { return };
     server.sql("CREATE ROLE guest LOGIN PASSWORD 'open sesame'; GRANT CREATE ON SCHEMA public TO guest");
     let check = |user: &str| {
-        let store = PostgresStore::builder(&server.url_of(user)).connect_timeout(Duration::from_secs(10));
+        let store = crate::patient_at(&server.url_of(user));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(store.build().unwrap().check())
     };
@@ -137,10 +136,10 @@ fn a_password_is_given_to_whom_asks_for_it() {
 #[test]
 fn what_is_wrong_with_an_address_is_told() {
     let Some(server) = Server::start(&[]) else { return };
-    let told = |url: &str| ask(PostgresStore::builder(url).timeout(Duration::from_secs(10))).unwrap_err();
+    let told = |url: &str| ask(crate::patient_at(url)).unwrap_err();
     let no_database = told(&format!("{}?dbname=nowhere", server.url()));
     assert_eq!(no_database.reason(), "no_database", "{no_database}");
-    let store = PostgresStore::builder(&format!("{}?dbname=nowhere", server.url())).build().unwrap();
+    let store = crate::patient_at(&format!("{}?dbname=nowhere", server.url())).build().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(store.check()).unwrap_err().reason(), "no_database");
     let no_user = told(&server.url_of("stranger"));

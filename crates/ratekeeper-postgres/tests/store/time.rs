@@ -17,7 +17,7 @@ async fn ask(store: &PostgresStore, quota: &Quota, cost: u64) -> (bool, u64) {
 #[tokio::test]
 async fn a_clock_that_steps_is_followed() {
     let Some(server) = Server::with_fake_time() else { return };
-    // Two seconds: a step that is longer is noticed at once.
+    // A step that is longer than how old an instant may be, which is less than a second, is noticed at once.
     let store = crate::patient(&server).timeout(std::time::Duration::from_secs(2)).build().unwrap();
     let slow: Quota = "5/day".parse().unwrap();
     assert_eq!(ask(&store, &slow, 5).await, (true, 0));
@@ -32,9 +32,15 @@ async fn a_clock_that_steps_is_followed() {
     server.step_clock(60.0 + 1_800.0);
     let (allowed, left) = ask(&store, &quick, 5).await;
     assert!(allowed && left == 0);
-    // Within the timeout a step is not noticed at once, and what it would bring comes late, not early.
-    server.step_clock(60.0 + 1_801.0);
-    assert_eq!(ask(&store, &quick, 1).await, (false, 0));
+    // A shorter one is followed without a refusal: of several, because a statement may be late on a busy machine.
+    let mut unnoticed = 0;
+    for step in 1..=5 {
+        let before = store.counts().dated_anew;
+        server.step_clock(60.0 + 1_800.0 + 0.3 * f64::from(step));
+        assert_eq!(ask(&store, &quick, 1).await, (false, 0));
+        unnoticed += u32::from(store.counts().dated_anew == before);
+    }
+    assert!(unnoticed > 0, "{:?}", store.counts());
 }
 
 /// What is charged is dated by the server, not by this machine.

@@ -27,10 +27,6 @@ const VERSION: u8 = 1;
 /// What the tags in all records are made with. It is no secret: a store of a handful of keys has no places to be chosen.
 const SEED: [u64; 2] = [0x7261_7465_6b65_6570, 0x6572_2072_6563_6f72];
 
-/// The most that the states of loaded keys may take: what needs more is refused as by a store that is full. Every change writes
-/// all of it anew, within the time of one decision, and others wait meanwhile.
-const MOST_BYTES: usize = 1 << 20;
-
 /// Some keys, loaded into a [`MemoryStore`] of their own to be decided there at one instant, and written back: how a store
 /// that can only keep bytes, and compare and set them, has every verb of the engine without knowing one of its algorithms.
 ///
@@ -82,9 +78,20 @@ impl Clock for StoppedClock {
 }
 
 impl LoadedKeys {
-    /// Returns a store of no keys yet, whose clock stands at this instant.
+    /// The most bytes that the states of a key may take: what needs more is refused as by a store that is full. Every change
+    /// writes all of it anew, within the time of one decision, and others wait meanwhile.
+    pub const MOST_BYTES: usize = 1 << 20;
+
+    /// Returns a store of no keys yet, whose clock stands at this instant, with room for one of the largest.
     pub fn at(now: Timestamp) -> Self {
-        let builder = MemoryStore::builder().max_bytes(MOST_BYTES).kept_for_plans(0).clock(StoppedClock(now));
+        Self::of(now, 1)
+    }
+
+    /// Like [`at`](Self::at), but with room for so many keys of the largest. It is theirs together: one of them may take what is
+    /// the others'. Whoever wants to bound each compares its record with [`MOST_BYTES`](Self::MOST_BYTES).
+    pub fn of(now: Timestamp, keys: usize) -> Self {
+        let most = Self::MOST_BYTES.saturating_mul(keys.max(1));
+        let builder = MemoryStore::builder().max_bytes(most).kept_for_plans(0).clock(StoppedClock(now));
         LoadedKeys { store: builder.build_of(1, KeyHasher::with_seed(Hashing::Sip, SEED)), now }
     }
 
@@ -170,7 +177,8 @@ impl LoadedKeys {
 mod tests {
     use super::*;
     use crate::port::{Request, Store};
-    use crate::{Charged, Cost, Quota, Rules};
+    use crate::testkit::FakeClock;
+    use crate::{Charged, Cost, Nanos, Quota, Reason, Rules};
 
     fn at(seconds: i64) -> LoadedKeys {
         LoadedKeys::at(Timestamp::from_secs(seconds))
@@ -216,6 +224,41 @@ mod tests {
         let charged = Charged::at(Timestamp::from_secs(100));
         let refunded = last.store().refund(request, charged).now().unwrap().unwrap();
         assert_eq!(refunded.remaining, 1, "what was charged before the reset is not given back");
+    }
+
+    /// Keys that are charged together had as much room as one, so that none of them could grow.
+    #[test]
+    fn each_key_has_room_of_its_own() {
+        let quota: Quota = "60000/h log".parse().unwrap();
+        let keys = ["a", "b", "c", "d", "e"].map(|key| Key::new(key).unwrap());
+        let ask = |loaded: &LoadedKeys, key| {
+            let request = Request::new(key, Rules::Quota(&quota), Cost::ONE);
+            loaded.store().acquire(request).now().unwrap().unwrap()
+        };
+        let records = keys.map(|key| {
+            let clock = FakeClock::at(Timestamp::from_secs(100));
+            let builder = MemoryStore::builder().max_bytes(1 << 24).kept_for_plans(0).clock(clock.clone());
+            let store = builder.build_of(1, KeyHasher::with_seed(Hashing::Sip, SEED));
+            let mut loaded = LoadedKeys { store, now: clock.now() };
+            // A quarter of the room, in which there is no place for one more.
+            for _ in 0..16_384 {
+                clock.advance(Nanos::from_millis(1));
+                assert!(ask(&loaded, key).allowed);
+            }
+            loaded.now = clock.now();
+            loaded.record(key).unwrap().bytes
+        });
+        assert!(records.iter().all(|record| record.len() < LoadedKeys::MOST_BYTES), "{}", records[0].len());
+        let load = |loaded: LoadedKeys| {
+            keys.iter().zip(&records).for_each(|(key, record)| loaded.load(*key, record).unwrap());
+            loaded
+        };
+        let (now, mut reasons) = (Timestamp::from_secs(200), Vec::new());
+        for loaded in [LoadedKeys::of(now, keys.len()), LoadedKeys::at(now)] {
+            let loaded = load(loaded);
+            reasons.push(keys.map(|key| ask(&loaded, key).reason));
+        }
+        assert_eq!(reasons, [[Reason::WithinQuota; 5], [Reason::StoreFull; 5]]);
     }
 
     #[test]
