@@ -148,8 +148,22 @@ impl Server {
     /// Resident memory that is no file's, in bytes: code that runs for the first time is no growth.
     #[cfg(target_os = "linux")]
     pub(crate) fn memory(&self) -> usize {
+        self.status("RssAnon:")
+    }
+
+    /// The most resident memory that it had since this was asked last, of files too, in bytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn most_memory(&self) -> usize {
+        let most = self.status("VmHWM:");
+        // What it has now is the most from here on.
+        std::fs::write(format!("/proc/{}/clear_refs", self.pid()), "5").unwrap();
+        most
+    }
+
+    #[cfg(target_os = "linux")]
+    fn status(&self, name: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
     }
 }

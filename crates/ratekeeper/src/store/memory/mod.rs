@@ -72,6 +72,7 @@ mod snapshot_error;
 #[cfg(any(test, feature = "testkit"))]
 mod snapshot_exercise;
 mod snapshot_holds;
+mod snapshot_pieces;
 mod snapshot_writer;
 mod statistics;
 mod store;

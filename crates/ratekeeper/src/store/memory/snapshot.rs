@@ -43,7 +43,8 @@ impl MemoryStore {
     /// [kept](MemoryStoreBuilder::keep_keys).
     ///
     /// Each shard is locked in turn, for at most some hundred microseconds at a time however much one key holds; what is decided
-    /// meanwhile may or may not be in it. Allocates as many bytes as it returns, and once more while it puts them together.
+    /// meanwhile may or may not be in it. Takes the memory of the bytes that it returns, and for a moment, while it
+    /// puts them together, up to as much again.
     pub fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         out.extend_from_slice(MAGIC);
@@ -60,6 +61,7 @@ impl MemoryStore {
             // If somebody waits for this processor, let it be now, while no lock is held.
             std::thread::yield_now();
         }
+        out.reserve_exact(writer.len() + 8);
         writer.finish(&mut out);
         let sum = checksum(&out);
         out.extend_from_slice(&sum.to_be_bytes());

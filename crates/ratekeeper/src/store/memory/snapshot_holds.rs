@@ -26,6 +26,7 @@ use super::shard::Shard;
 use super::shards::{ShardHandle, Shards};
 use super::snapshot_bytes::Bytes;
 use super::snapshot_error::SnapshotError;
+use super::snapshot_pieces::Pieces;
 use super::sync::let_others_in;
 use super::tag::KeyHash;
 use crate::plan::OnLapse;
@@ -48,9 +49,8 @@ const MOST_ATTEMPTS: usize = 8;
 pub(super) struct HoldsWriter {
     plans: PlanWriter,
     holds: u64,
-    bytes: Vec<u8>,
-    /// What was written under a lock. It joins the rest when that is released: the bytes of all shards may have to grow, which
-    /// takes long.
+    bytes: Pieces,
+    /// What was written under a lock. It joins the rest when that is released.
     slice: HoldSlice,
 }
 
@@ -104,8 +104,8 @@ impl HoldsWriter {
     pub(super) fn add(&mut self) {
         self.holds += self.slice.holds;
         let answers = self.slice.order.iter();
-        answers.for_each(|(_, range)| self.bytes.extend_from_slice(&self.slice.answers[range.clone()]));
-        self.bytes.extend_from_slice(&self.slice.live);
+        answers.for_each(|(_, range)| self.bytes.add(&self.slice.answers[range.clone()]));
+        self.bytes.add(&self.slice.live);
         self.slice.clear();
     }
 
@@ -147,12 +147,17 @@ impl HoldsWriter {
         }
     }
 
+    /// Returns how many bytes all that was added takes.
+    pub(super) fn len(&self) -> usize {
+        8 + self.plans.bytes.len() + 8 + self.bytes.len()
+    }
+
     /// Writes all that was added.
     pub(super) fn finish(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.plans.texts.len() as u64).to_be_bytes());
         out.extend_from_slice(&self.plans.bytes);
         out.extend_from_slice(&self.holds.to_be_bytes());
-        out.extend_from_slice(&self.bytes);
+        self.bytes.move_to(out);
     }
 }
 

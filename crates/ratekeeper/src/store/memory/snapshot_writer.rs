@@ -8,6 +8,7 @@ use super::keys::{KeptKey, KeyPlaces};
 use super::shard::Shard;
 use super::shards::ShardHandle;
 use super::snapshot_holds::HoldsWriter;
+use super::snapshot_pieces::Pieces;
 use super::sync::let_others_in;
 use super::tag::Tag;
 use crate::{Nanos, Timestamp};
@@ -20,16 +21,16 @@ const SHARD_BYTES: usize = 128 << 10;
 
 /// What is written of all shards so far, and buffers that were filled under a lock.
 ///
-/// What has the bytes of all shards does not grow under a lock: copying it would take milliseconds. The buffers of one shard do,
-/// the first times, and so does the list of plans that have holds.
+/// What has the bytes of all shards does not grow under a lock. The buffers of one shard do, the first times, and so does the
+/// list of plans that have holds.
 #[derive(Debug)]
 pub(super) struct SnapshotWriter {
     /// What has expired by then is left out.
     now: Timestamp,
     states: u64,
-    state_bytes: Vec<u8>,
+    state_bytes: Pieces,
     keys: u64,
-    key_bytes: Vec<u8>,
+    key_bytes: Pieces,
     holds: HoldsWriter,
     slice: ShardSlice,
 }
@@ -52,9 +53,9 @@ impl SnapshotWriter {
         SnapshotWriter {
             now,
             states: 0,
-            state_bytes: Vec::new(),
+            state_bytes: Pieces::default(),
             keys: 0,
-            key_bytes: Vec::new(),
+            key_bytes: Pieces::default(),
             holds: HoldsWriter::default(),
             slice: ShardSlice { bytes: Vec::with_capacity(SHARD_BYTES), ..ShardSlice::default() },
         }
@@ -93,7 +94,7 @@ impl SnapshotWriter {
 
     fn add_states(&mut self) {
         self.states += std::mem::take(&mut self.slice.states);
-        self.state_bytes.extend_from_slice(&self.slice.bytes);
+        self.state_bytes.add(&self.slice.bytes);
         self.slice.bytes.clear();
     }
 
@@ -101,23 +102,26 @@ impl SnapshotWriter {
     fn add_keys(&mut self) {
         let mut live: KeyPlaces = self.slice.places.drain(..).collect();
         for entry in KeptKey::all(&self.slice.keys).filter(|entry| live.remove(&entry.place)) {
-            self.key_bytes.push(entry.brought.into());
+            self.key_bytes.add(&[entry.brought.into()]);
             // A key has at most 1024 bytes.
-            self.key_bytes.extend_from_slice(&u16::try_from(entry.key.len()).unwrap_or(0).to_be_bytes());
-            self.key_bytes.extend_from_slice(entry.key);
+            self.key_bytes.add(&u16::try_from(entry.key.len()).unwrap_or(0).to_be_bytes());
+            self.key_bytes.add(entry.key);
             self.keys += 1;
         }
         self.slice.keys.clear();
     }
 
+    /// Returns how many bytes all that was added takes.
+    pub(super) fn len(&self) -> usize {
+        8 + self.state_bytes.len() + 8 + self.key_bytes.len() + self.holds.len()
+    }
+
     /// Writes all that was added.
     pub(super) fn finish(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.states.to_be_bytes());
-        out.extend_from_slice(&self.state_bytes);
-        drop(self.state_bytes);
+        self.state_bytes.move_to(out);
         out.extend_from_slice(&self.keys.to_be_bytes());
-        out.extend_from_slice(&self.key_bytes);
-        drop(self.key_bytes);
+        self.key_bytes.move_to(out);
         self.holds.finish(out);
     }
 }
