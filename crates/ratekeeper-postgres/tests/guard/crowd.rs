@@ -9,20 +9,9 @@ use ratekeeper::{Charged, Cost, Key, Plan, Quota, Rules, Timestamp};
 use ratekeeper_postgres::PostgresStore;
 
 use crate::bound::{Admission, Bound, breach};
+use crate::quotas::QUOTAS;
 use crate::random::Random;
 use crate::support::server::Server;
-
-/// Every algorithm, with a refill that is shorter than a run and one that is not.
-const QUOTAS: [&str; 8] = [
-    "400/s burst 20",
-    "30/m burst 30",
-    "400/s burst 20 bucket",
-    "400/s burst 20 leaky",
-    "40 per 250ms fixed",
-    "40 per 250ms fixed grid",
-    "40 per 250ms sliding",
-    "40 per 250ms log",
-];
 
 /// Threads, each with a runtime of its own.
 const THREADS: usize = 16;

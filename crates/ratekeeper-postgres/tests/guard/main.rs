@@ -12,6 +12,8 @@ mod bound;
 mod clients;
 mod crowd;
 mod faults;
+#[path = "../../../ratekeeper-redis/tests/hostile/quotas.rs"]
+mod quotas;
 #[path = "../../../ratekeeper/tests/hostile/random.rs"]
 #[allow(dead_code, reason = "shared with the tests of the store in memory, which use more of it")]
 mod random;

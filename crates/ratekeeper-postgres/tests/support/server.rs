@@ -2,7 +2,6 @@
 //!
 //! It refuses to run as root, so that a test that is root gives its server to the user `postgres`, or to `nobody`.
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::wait::{until, until_stopped};
+use super::wait::{until, until_said, until_stopped};
 
 /// A running server.
 #[derive(Debug)]
@@ -276,20 +275,9 @@ fn run(programs: &Programs, directory: &Directory, port: u16, settings: &[&str])
         command.args(["-c", setting]);
     }
     let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("postgres runs");
-    let mut said = BufReader::new(process.stderr.take().expect("it was piped"));
-    let mut line = String::new();
+    let output = process.stderr.take().expect("it was piped");
     // A standby accepts read-only connections.
-    while !line.contains("ready to accept") {
-        line.clear();
-        if said.read_line(&mut line).unwrap_or(0) == 0 {
-            let _ = process.kill();
-            let _ = process.wait();
-            return None;
-        }
-    }
-    // It must never block on what nobody reads. The thread ends with the process.
-    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-    Some(process)
+    until_said("ready to accept", process, output)
 }
 
 /// A temporary directory of the server's user, removed when dropped.

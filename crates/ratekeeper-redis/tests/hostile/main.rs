@@ -9,6 +9,7 @@ mod support;
 #[allow(dead_code, reason = "shared with the tests of the store in memory, which use more of it")]
 mod bound;
 mod crowd;
+mod quotas;
 #[path = "../../../ratekeeper/tests/hostile/random.rs"]
 #[allow(dead_code, reason = "shared with the tests of the store in memory, which use more of it")]
 mod random;
@@ -18,19 +19,8 @@ use std::time::Duration;
 use ratekeeper_redis::Encoding;
 
 use crowd::{Crowd, HeldTo};
+use quotas::QUOTAS;
 use support::server::Server;
-
-/// Every algorithm, with a refill that is shorter than a run and one that is not.
-const QUOTAS: [&str; 8] = [
-    "400/s burst 20",
-    "30/m burst 30",
-    "400/s burst 20 bucket",
-    "400/s burst 20 leaky",
-    "40 per 250ms fixed",
-    "40 per 250ms fixed grid",
-    "40 per 250ms sliding",
-    "40 per 250ms log",
-];
 
 /// Threads, each with a runtime of its own.
 const THREADS: usize = 8;

@@ -1,12 +1,11 @@
 //! A real Redis or Valkey server of one's own: on a free port, in a directory of its own, gone when dropped.
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::wait::until_stopped;
+use super::wait::{until_said, until_stopped};
 
 /// A running server.
 #[derive(Debug)]
@@ -155,20 +154,8 @@ fn start(port: u16, binary: &Path, directory: &Directory, arguments: &[&str]) ->
         .stderr(Stdio::null())
         .spawn()
         .unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
-    let mut said = BufReader::new(process.stdout.take().expect("it was piped"));
-    let mut line = String::new();
-    let is_ready = |line: &str| line.contains("eady to accept connections");
-    while !is_ready(&line) {
-        line.clear();
-        if said.read_line(&mut line).unwrap_or(0) == 0 {
-            let _ = process.kill();
-            let _ = process.wait();
-            return None;
-        }
-    }
-    // It must never block on what nobody reads. The thread ends with the process.
-    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-    Some(process)
+    let output = process.stdout.take().expect("it was piped");
+    until_said("eady to accept connections", process, output)
 }
 
 /// A temporary directory, removed when dropped.

@@ -1,5 +1,7 @@
 //! Waiting for something to become true, and not for longer than anybody would.
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes on the slowest machine.
@@ -38,4 +40,26 @@ pub(crate) fn until_stopped(pid: u32) {
             status.contains("State:\tT")
         })
     });
+}
+
+/// Waits until a process says this in its output, and reads on: it must never block on what nobody reads. None if it ends
+/// before.
+pub(crate) fn until_said(
+    text: &str,
+    mut process: Child,
+    output: impl Read + Send + 'static,
+) -> Option<Child> {
+    let mut output = BufReader::new(output);
+    let mut line = String::new();
+    while !line.contains(text) {
+        line.clear();
+        if output.read_line(&mut line).unwrap_or(0) == 0 {
+            let _ = process.kill();
+            let _ = process.wait();
+            return None;
+        }
+    }
+    // The thread ends with the process.
+    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    Some(process)
 }
