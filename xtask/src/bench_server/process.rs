@@ -50,8 +50,13 @@ impl Process {
     /// throttlecrab-server.
     pub(super) fn throttlecrab(program: &OsStr, cores: &str) -> Result<Self> {
         Self::start(program, cores, |command, [resp, http, ..]| {
-            command.args(["--redis", "--redis-port", &resp.port().to_string()]);
-            command.args(["--http", "--http-port", &http.port().to_string(), "--log-level", "error"]);
+            // Unless it is told, it listens on every address.
+            for (wire, place) in [("redis", resp), ("http", http)] {
+                command.arg(format!("--{wire}"));
+                command.args([format!("--{wire}-host"), place.ip().to_string()]);
+                command.args([format!("--{wire}-port"), place.port().to_string()]);
+            }
+            command.args(["--log-level", "error"]);
         })
     }
 
