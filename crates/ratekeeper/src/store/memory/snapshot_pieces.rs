@@ -42,7 +42,7 @@ mod tests {
         let mut pieces = Pieces::default();
         let mut expected = Vec::new();
         for len in [0, 1, 3, PIECE - 4, 1, PIECE, 2 * PIECE + 7, 0, 5] {
-            let bytes: Vec<u8> = (expected.len()..expected.len() + len).map(|byte| byte as u8).collect();
+            let bytes: Vec<u8> = (expected.len()..).map(|at| at.to_le_bytes()[0]).take(len).collect();
             pieces.add(&bytes);
             expected.extend_from_slice(&bytes);
             assert_eq!(pieces.len(), expected.len());
