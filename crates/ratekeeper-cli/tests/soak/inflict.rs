@@ -266,6 +266,7 @@ impl<'a> Saboteur<'a> {
             Fault::DataFlushed => Effect::Forgets,
             Fault::NodeClock => match u64::try_from(planned.offset - self.nodes_off) {
                 Ok(ahead) if ahead > 0 => Effect::Ahead(ahead * 1_000_000),
+                Err(_) if planned.offset - self.nodes_off < -1_000 => Effect::Behind,
                 _ => Effect::Nothing,
             },
             _ => Effect::Nothing,

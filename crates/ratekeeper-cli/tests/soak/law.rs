@@ -15,6 +15,8 @@ pub(crate) struct Law {
     lease: Nanos,
     /// Whether each instance decides by itself while the store is away.
     is_local: bool,
+    /// How much less the limit is while plans are changed.
+    lowered_by: u64,
 }
 
 /// After a failover by plan, the last instance has left the old master within a second
@@ -25,13 +27,14 @@ impl Law {
     /// Of the rules of a plan; all of them hold.
     pub(crate) fn new(name: &'static str, quotas: &[&str]) -> Self {
         let bound = |text: &&str| Bound::of(&text.parse::<Quota>().unwrap());
-        Law { name, bounds: quotas.iter().map(bound).collect(), lease: 0, is_local: false }
+        let bounds = quotas.iter().map(bound).collect();
+        Law { name, bounds, lease: 0, is_local: false, lowered_by: 0 }
     }
 
     /// Of what is held and settled: a burst more may be in flight (docs/semantics.md §11).
     pub(crate) fn held(name: &'static str, burst: u64, a_second: u64) -> Self {
         let bound = Bound::Refill { burst: 2 * burst, count: a_second, period: SECOND };
-        Law { name, bounds: vec![bound], lease: 0, is_local: false }
+        Law { bounds: vec![bound], ..Law::new(name, &[]) }
     }
 
     pub(crate) fn leased(self, lease: Nanos) -> Self {
@@ -40,6 +43,10 @@ impl Law {
 
     pub(crate) fn local(self) -> Self {
         Law { is_local: true, ..self }
+    }
+
+    pub(crate) fn lowered(self, by: u64) -> Self {
+        Law { lowered_by: by, ..self }
     }
 
     /// What refills in a second, if that goes on all the time.
@@ -71,6 +78,8 @@ impl Law {
             for one in timeline.effects(begin, end) {
                 most += match one.effect {
                     Effect::Nothing | Effect::Ahead(_) => 0,
+                    Effect::Behind if timeline.has_changed_plans(one) => self.lowered_by,
+                    Effect::Behind => 0,
                     // A whole capacity, and what instances hold in leases beside it.
                     Effect::Forgets => bound.at_least() + bound.within(self.lease) - bound.within(0),
                     Effect::ForgetsSince(age) | Effect::ForgetsSinceAndAhead(age, _) => once_more(bound, age),
@@ -233,6 +242,19 @@ mod tests {
             usage(&law, &times, &at(Fault::NodeClock, 10, 20, Effect::Nothing)) > 1.0,
             "back mints nothing"
         );
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_under_a_smaller_limit_adds_the_difference() {
+        let times = [0, 0, 0, 1, 1];
+        let law = Law::new("changing", &["10/s burst 3"]);
+        let mut timeline = at(Fault::NodeClock, 0, 1, Effect::Behind);
+        assert!(usage(&law.clone().lowered(2), &times, &timeline) > 1.0, "it was never smaller");
+        let changed = timeline.begin(Fault::PlansChanged, None, MS, Effect::Nothing);
+        timeline.happened[changed].ended = Some(2 * MS);
+        assert!(usage(&law.clone().lowered(2), &times, &timeline) <= 1.0);
+        assert!(usage(&law.clone().lowered(1), &times, &timeline) > 1.0);
+        assert!(usage(&law, &times, &timeline) > 1.0, "another limit");
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) const REFUNDED: &str = "refunded";
 pub(crate) const OPEN: &str = "open";
 /// Its limit is changed by reloads.
 pub(crate) const CHANGING: &str = "changing";
+const BURST: u64 = 20;
+const SMALLER_BURST: u64 = 8;
 /// Held and settled.
 pub(crate) const HELD: &str = "llm";
 /// Asked for as Envoy does.
@@ -57,6 +59,11 @@ pub(crate) const HELD_PLACES: usize = 4;
 /// How long something is held if nobody ends it.
 pub(crate) const HOLD_LEASE_MS: u64 = 2_000;
 
+/// The limit that is changed.
+fn limit(burst: u64) -> String {
+    format!("10/s burst {burst}")
+}
+
 /// The laws of all shared keys, in the order in which they are counted. The last two are not taken by `acquire`.
 pub(crate) fn laws(store: StoreKind) -> Vec<Law> {
     let mut laws: Vec<Law> = SHARED
@@ -71,7 +78,7 @@ pub(crate) fn laws(store: StoreKind) -> Vec<Law> {
         })
         .collect();
     // The larger of both limits that it has in turn: a change never refills a key (docs/semantics.md §2).
-    laws.push(Law::new(CHANGING, &["10/s burst 20"]));
+    laws.push(Law::new(CHANGING, &[&limit(BURST)]).lowered(BURST - SMALLER_BURST));
     laws.push(Law::held(HELD, HELD_TOKENS.0, HELD_TOKENS.1));
     laws.push(Law::new(ENVOY, &["20/s fixed"]));
     laws
@@ -94,11 +101,11 @@ pub(crate) fn file(version: Version) -> String {
         text.push_str(&format!("[plans.{name}]\nlimits = {limits:?}\n{more}\n"));
     }
     let (burst, more) = match version {
-        Version::Usual => ("20", String::new()),
-        Version::Changed => ("8", format!("[plans.new]\nlimits = [\"1/s\"]\n{CLOSED}\n")),
-        Version::Wrong => ("20", "[plans.wrong]\nlimits = [\"1/fortnight\"]\n".to_owned()),
+        Version::Usual => (BURST, String::new()),
+        Version::Changed => (SMALLER_BURST, format!("[plans.new]\nlimits = [\"1/s\"]\n{CLOSED}\n")),
+        Version::Wrong => (BURST, "[plans.wrong]\nlimits = [\"1/fortnight\"]\n".to_owned()),
     };
-    text.push_str(&format!("[plans.{CHANGING}]\nlimits = [\"10/s burst {burst}\"]\n{CLOSED}\n"));
+    text.push_str(&format!("[plans.{CHANGING}]\nlimits = [\"{}\"]\n{CLOSED}\n", limit(burst)));
     let (tokens, a_second) = HELD_TOKENS;
     text.push_str(&format!(
         "[plans.{HELD}]\nlimits = [\"{a_second} tokens/s burst {tokens}\", \"{HELD_PLACES} concurrent\"]\n{CLOSED}\n"

@@ -40,9 +40,12 @@ pub(crate) enum Effect {
     /// Writes that no replica has are lost: one more quota, and what refills until the last instance has left the old
     /// master (docs/guide/distributed.md, "When another master takes over").
     LosesWrites,
-    /// The clock that decides went ahead by so much: that time has passed for the limits. A step back adds nothing
-    /// (docs/guide/distributed.md, "When the server's clock steps back").
+    /// The clock that decides went ahead by so much: that time has passed for the limits.
     Ahead(Nanos),
+    /// It went back by more than a second: states are shortened to what the limits reach. That adds nothing, unless a limit is
+    /// smaller at that time and larger later: then the difference (docs/guide/distributed.md, "When the server's clock steps
+    /// back").
+    Behind,
     /// Both: a server in memory that was killed, and whose clock went ahead meanwhile.
     ForgetsSinceAndAhead(Nanos, Nanos),
 }
@@ -60,9 +63,10 @@ pub(crate) struct Happened {
 }
 
 impl Happened {
-    /// Whether any of it lies in this span.
+    /// Whether any of it lies in this span. A clock that went back is behind until it has caught up.
     fn is_within(&self, begin: Nanos, end: Nanos) -> bool {
-        self.began <= end && self.ended.is_none_or(|ended| ended >= begin)
+        let tail = if self.effect == Effect::Behind { TAIL } else { 0 };
+        self.began <= end && self.ended.is_none_or(|ended| ended + tail >= begin)
     }
 
     /// Whether good clients of an instance may get errors, or wait: not because of other clients, of files that were
@@ -121,6 +125,12 @@ impl Timeline {
     /// The faults that have to do with a span, and may admit something.
     pub(crate) fn effects(&self, begin: Nanos, end: Nanos) -> impl Iterator<Item = &Happened> {
         self.happened.iter().filter(move |one| one.effect != Effect::Nothing && one.is_within(begin, end))
+    }
+
+    /// Whether limits may have been smaller than usual while this lasted.
+    pub(crate) fn has_changed_plans(&self, meanwhile: &Happened) -> bool {
+        let mut changes = self.happened.iter().filter(|one| one.fault == Fault::PlansChanged);
+        changes.any(|one| meanwhile.is_within(one.began, one.ended.unwrap_or(Nanos::MAX)))
     }
 
     fn tail(&self) -> Nanos {
