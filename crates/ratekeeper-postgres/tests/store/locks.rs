@@ -139,7 +139,7 @@ async fn a_locked_row_leaves_other_keys_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn charges_of_new_keys_never_wait_in_a_circle() {
     let Some(server) = Server::start(&["deadlock_timeout=10ms"]) else { return };
-    let quota: Quota = "100000/day".parse().unwrap();
+    let quota: Quota = "100000/day fixed".parse().unwrap();
     let stores: Vec<_> = (0..4).map(|_| Arc::new(crate::patient(&server).build().unwrap())).collect();
     let asking = (0..16).map(|number| {
         let store = Arc::clone(&stores[number % 4]);
