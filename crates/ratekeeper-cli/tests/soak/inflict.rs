@@ -264,9 +264,9 @@ impl<'a> Saboteur<'a> {
             Fault::NodeKilled | Fault::FailoverPlanned => Effect::LosesWrites,
             Fault::NodeFrozen if !is_alone => Effect::LosesWrites,
             Fault::DataFlushed => Effect::Forgets,
-            Fault::NodeClock => match u64::try_from(planned.offset - self.nodes_off) {
-                Ok(ahead) if ahead > 0 => Effect::Ahead(ahead * 1_000_000),
-                Err(_) if planned.offset - self.nodes_off < -1_000 => Effect::Behind,
+            Fault::NodeClock => match planned.offset - self.nodes_off {
+                ..-1_000 => Effect::Behind,
+                step @ 1.. => Effect::Ahead(step.unsigned_abs() * 1_000_000),
                 _ => Effect::Nothing,
             },
             _ => Effect::Nothing,
