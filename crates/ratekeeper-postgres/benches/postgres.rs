@@ -24,7 +24,7 @@ use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, MemoryStore, Plan, Rules};
 use ratekeeper_postgres::PostgresStore;
 use ratekeeper_redis::RedisStore;
-use support::wait;
+use support::{port, wait};
 
 /// Keys of a run with many.
 const MANY: u64 = 100_000;
@@ -86,6 +86,11 @@ async fn main() {
     }
 }
 
+/// Up to a minute, in nanoseconds: what is recorded with saturation does not make it larger.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(60_000_000_000, 3).unwrap()
+}
+
 /// Asks for a while, and prints a line.
 async fn run(
     load: Load,
@@ -102,7 +107,7 @@ async fn run(
     let callers = (0..load.callers).map(|caller| {
         let (store, plan, stop) = (Arc::clone(&store), Arc::clone(&plan), Arc::clone(&stop));
         tokio::spawn(async move {
-            let mut times = Histogram::<u64>::new(3).unwrap();
+            let mut times = histogram();
             let mut number = caller;
             while !stop.load(Ordering::Relaxed) {
                 // Steps that come to every key: neither two callers nor two turns have the same order.
@@ -121,7 +126,7 @@ async fn run(
     let callers: Vec<_> = callers.collect();
     tokio::time::sleep(time).await;
     stop.store(true, Ordering::Relaxed);
-    let mut times = Histogram::<u64>::new(3).unwrap();
+    let mut times = histogram();
     for caller in callers {
         times.add(caller.await.unwrap()).unwrap();
     }

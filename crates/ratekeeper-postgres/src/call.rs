@@ -1,12 +1,14 @@
 //! What is asked, by whom, until when.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Request};
 use ratekeeper::store::LoadedKeys;
 use ratekeeper::{Cost, Key, OwnedRules, StoreError};
 use tokio::sync::oneshot;
+
+use crate::reserve::Cutoff;
 
 /// A key that outlives whoever has asked.
 pub(crate) type OwnedKey = Box<[u8]>;
@@ -17,6 +19,8 @@ pub(crate) struct Call {
     pub(crate) keys: Vec<OwnedKey>,
     /// When the caller has stopped waiting.
     pub(crate) deadline: Instant,
+    /// How long it had until then, when it was made.
+    time: Duration,
     question: Box<dyn Question>,
 }
 
@@ -62,17 +66,17 @@ pub(crate) fn unasked() -> StoreError {
 }
 
 impl Call {
-    /// Returns a call about these keys, and where its answer comes.
+    /// Returns a call about these keys, which has so much time, and where its answer comes.
     pub(crate) fn new<T: Send + 'static>(
         mut keys: Vec<OwnedKey>,
-        deadline: Instant,
+        time: Duration,
         decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
     ) -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
         keys.sort_unstable();
         keys.dedup();
         let (reply, answer) = oneshot::channel();
         let question = Box::new(Asked { decide, decided: None, reply });
-        (Call { keys, deadline, question }, answer)
+        (Call { keys, deadline: Instant::now() + time, time, question }, answer)
     }
 
     /// Decides on what is loaded: its keys, as they were last seen.
@@ -85,9 +89,9 @@ impl Call {
         self.question.answer(outcome);
     }
 
-    /// Returns true if nobody waits for the answer any more: it is not to be charged.
-    pub(crate) fn is_abandoned(&self, now: Instant) -> bool {
-        self.deadline <= now || self.question.is_abandoned()
+    /// Returns true if it is late, or nobody waits for the answer any more: it is not to be charged.
+    pub(crate) fn is_abandoned(&self, cutoff: Cutoff) -> bool {
+        cutoff.has_passed(self.deadline, self.time) || self.question.is_abandoned()
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::call::{Call, OwnedKey};
+use crate::reserve::Cutoff;
 
 /// Calls that share keys, in the order in which they came.
 #[derive(Debug, Default)]
@@ -15,12 +16,34 @@ pub(crate) struct Group {
     pub(crate) misses: u32,
     /// Whether one of the rows was locked by others for too long, as far as is known: if it has to be locked, then by itself.
     pub(crate) is_stuck: bool,
+    /// Whether calls were taken out that may have kept the keys together.
+    is_loose: bool,
 }
 
 impl Group {
-    /// Takes out the calls that are not to be decided at this instant any more.
-    pub(crate) fn take_late(&mut self, now: Instant) -> Vec<Call> {
-        self.calls.extract_if(.., |call| call.is_abandoned(now)).collect()
+    /// Takes out the calls that are not to be decided any more.
+    pub(crate) fn take_late(&mut self, cutoff: Cutoff) -> Vec<Call> {
+        let late: Vec<Call> = self.calls.extract_if(.., |call| call.is_abandoned(cutoff)).collect();
+        self.is_loose |= !late.is_empty() && self.keys.len() > 1;
+        late
+    }
+
+    /// Returns what still belongs together of it, which is nothing if it has no calls.
+    pub(crate) fn regrouped(self) -> Vec<Group> {
+        if self.calls.is_empty() {
+            return Vec::new();
+        }
+        if !self.is_loose {
+            return vec![self];
+        }
+        let mut groups = Groups::default();
+        self.calls.into_iter().for_each(|call| groups.add(call));
+        let mut groups = groups.groups;
+        groups.retain(|group| !group.calls.is_empty());
+        // One of several is tried without a lock first: the row that was locked may be another's.
+        let misses = if groups.len() > 1 { 0 } else { self.misses };
+        groups.iter_mut().for_each(|group| (group.misses, group.is_stuck) = (misses, self.is_stuck));
+        groups
     }
 }
 
@@ -46,16 +69,17 @@ impl Groups {
 
     /// Adds a call to those that it shares keys with.
     pub(crate) fn add(&mut self, call: Call) {
-        let mut known = call.keys.iter().filter_map(|key| self.positions.get(key).copied());
-        let position = known.next();
-        let others: Vec<usize> = known.filter(|other| Some(*other) != position).collect();
+        let known: Vec<usize> = call.keys.iter().filter_map(|key| self.positions.get(key).copied()).collect();
+        // The others move to the one that has most to move.
+        let position = known.iter().copied().max_by_key(|known| self.groups[*known].calls.len());
+        let others: Vec<usize> = known.into_iter().filter(|other| Some(*other) != position).collect();
         let position = position.unwrap_or_else(|| {
             self.groups.push(Group::default());
             self.groups.len() - 1
         });
         for other in others {
             // What was apart is together from now on. An empty group stays behind.
-            let Group { keys, calls, misses, is_stuck } = std::mem::take(&mut self.groups[other]);
+            let Group { keys, calls, misses, is_stuck, is_loose } = std::mem::take(&mut self.groups[other]);
             for key in &keys {
                 if let Some(of_key) = self.positions.get_mut(key) {
                     *of_key = position;
@@ -66,6 +90,7 @@ impl Groups {
             group.calls.extend(calls);
             group.misses = group.misses.max(misses);
             group.is_stuck |= is_stuck;
+            group.is_loose |= is_loose;
         }
         let group = &mut self.groups[position];
         for key in &call.keys {
@@ -83,36 +108,36 @@ impl Groups {
         earliest_deadline(&self.groups)
     }
 
-    /// Puts a group back that was not decided. Nothing was added since groups were taken. Nothing is kept of one without calls.
+    /// Puts a group back that was not decided. Nothing was added since groups were taken. What its calls do not keep together any
+    /// more is apart from now on: a key that was charged once with a locked one does not wait for that one longer than the charge.
     pub(crate) fn put_back(&mut self, group: Group) {
-        if group.calls.is_empty() {
-            return;
+        for group in group.regrouped() {
+            let position = self.groups.len();
+            for key in &group.keys {
+                self.positions.insert(key.clone(), position);
+            }
+            self.calls += group.calls.len();
+            self.groups.push(group);
         }
-        let position = self.groups.len();
-        for key in &group.keys {
-            self.positions.insert(key.clone(), position);
-        }
-        self.calls += group.calls.len();
-        self.groups.push(group);
     }
 
-    /// Takes out the calls that nobody waits for at this instant any more, and leaves the others.
-    pub(crate) fn take_late(&mut self, now: Instant) -> Vec<Call> {
-        let (groups, late) = self.take(now);
+    /// Takes out the calls that are late, or that nobody waits for, and leaves the others.
+    pub(crate) fn take_late(&mut self, cutoff: Cutoff) -> Vec<Call> {
+        let (groups, late) = self.take(cutoff);
         groups.into_iter().for_each(|group| self.put_back(group));
         late
     }
 
-    /// Takes all groups out. Calls that nobody waits for at this instant any more are returned apart.
-    pub(crate) fn take(&mut self, now: Instant) -> (Vec<Group>, Vec<Call>) {
+    /// Takes all groups out. Calls that are late, or that nobody waits for, are returned apart.
+    pub(crate) fn take(&mut self, cutoff: Cutoff) -> (Vec<Group>, Vec<Call>) {
         self.positions.clear();
         self.calls = 0;
         let mut abandoned = Vec::new();
-        let mut groups = std::mem::take(&mut self.groups);
-        for group in &mut groups {
-            abandoned.extend(group.take_late(now));
+        let mut groups = Vec::with_capacity(self.groups.len());
+        for mut group in std::mem::take(&mut self.groups) {
+            abandoned.extend(group.take_late(cutoff));
+            groups.extend(group.regrouped());
         }
-        groups.retain(|group| !group.calls.is_empty());
         (groups, abandoned)
     }
 }
@@ -128,22 +153,28 @@ mod tests {
 
     use super::*;
 
-    fn call(keys: &[&str], deadline: Instant) -> (Call, impl Sized) {
-        Call::new(keys.iter().map(|key| key.as_bytes().into()).collect(), deadline, |_| Ok(()))
+    const LONG: Duration = Duration::from_secs(9);
+
+    fn call(keys: &[&str], time: Duration) -> (Call, impl Sized) {
+        Call::new(keys.iter().map(|key| key.as_bytes().into()).collect(), time, |_| Ok(()))
+    }
+
+    /// Some time from now: whoever had less of it is late.
+    fn after(time: Duration) -> Cutoff {
+        Cutoff::At(Instant::now() + time)
     }
 
     #[test]
     fn what_shares_a_key_is_together() {
-        let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(9));
         let mut groups = Groups::default();
         let mut answers = Vec::new();
         for keys in [&["a"][..], &["b"], &["a"], &["c", "d", "c"], &["b", "d"], &["e"]] {
-            let (call, answer) = call(keys, later);
+            let (call, answer) = call(keys, LONG);
             groups.add(call);
             answers.push(answer);
         }
         assert_eq!((groups.calls(), groups.keys()), (6, 5));
-        let (taken, abandoned) = groups.take(now);
+        let (taken, abandoned) = groups.take(Cutoff::At(Instant::now()));
         assert!(abandoned.is_empty() && groups.calls() == 0);
         let mut shapes: Vec<(usize, usize)> =
             taken.iter().map(|group| (group.keys.len(), group.calls.len())).collect();
@@ -154,38 +185,65 @@ mod tests {
             groups.put_back(group);
         }
         assert_eq!((groups.calls(), groups.keys()), (6, 5));
-        let (call, _answer) = call(&["a", "e"], later);
+        let (call, _answer) = call(&["a", "e"], LONG);
         groups.add(call);
-        let (taken, _) = groups.take(now);
+        let (taken, _) = groups.take(Cutoff::At(Instant::now()));
         assert_eq!(taken.len(), 2);
         assert!(taken.iter().all(|group| group.misses == 1));
     }
 
     #[test]
     fn nobody_is_charged_who_has_gone() {
-        let now = Instant::now();
         let mut groups = Groups::default();
-        let (late, _answer) = call(&["a"], now);
-        let (dropped, answer) = call(&["a"], now + Duration::from_secs(9));
+        let (late, _answer) = call(&["a"], Duration::ZERO);
+        let (dropped, answer) = call(&["a"], LONG);
         drop(answer);
+        let earliest = late.deadline;
         groups.add(late);
         groups.add(dropped);
-        assert_eq!(groups.earliest_deadline(), Some(now));
-        let (taken, abandoned) = groups.take(now);
+        assert_eq!(groups.earliest_deadline(), Some(earliest));
+        let (taken, abandoned) = groups.take(Cutoff::At(Instant::now()));
         assert!(taken.is_empty() && abandoned.len() == 2);
     }
 
     /// A call with less time left than its statement takes would have the statement refused for all.
     #[test]
     fn who_is_nearly_out_of_time_does_not_take_others_along() {
-        let (now, reserve) = (Instant::now(), Duration::from_millis(2));
         let mut groups = Groups::default();
-        let (nearly_late, _first) = call(&["a"], now + reserve / 2);
-        let (in_time, _second) = call(&["a"], now + reserve * 2);
+        let (nearly_late, _first) = call(&["a"], LONG / 9);
+        let (in_time, _second) = call(&["a"], LONG);
+        let deadline = in_time.deadline;
         groups.add(nearly_late);
         groups.add(in_time);
-        assert_eq!(groups.take_late(now + reserve).len(), 1);
+        assert_eq!(groups.take_late(after(LONG / 2)).len(), 1);
         assert_eq!((groups.calls(), groups.keys()), (1, 1));
-        assert_eq!(groups.earliest_deadline(), Some(now + reserve * 2));
+        assert_eq!(groups.earliest_deadline(), Some(deadline));
+    }
+
+    /// Two keys stayed together after the charge of both had gone, so that one that was locked kept the other one waiting.
+    #[test]
+    fn what_was_together_for_a_call_that_has_gone_is_apart() {
+        let mut groups = Groups::default();
+        let mut answers = Vec::new();
+        for (keys, time) in [(&["a", "b"][..], LONG / 9), (&["b"], LONG), (&["c", "d"], LONG), (&["a"], LONG)]
+        {
+            let (call, answer) = call(keys, time);
+            groups.add(call);
+            answers.push(answer);
+        }
+        let (taken, late) = groups.take(after(Duration::ZERO));
+        assert!(late.is_empty() && taken.len() == 2);
+        for mut group in taken {
+            (group.misses, group.is_stuck) = (3, true);
+            groups.put_back(group);
+        }
+        assert_eq!(groups.take_late(after(LONG / 2)).len(), 1);
+        let (taken, _) = groups.take(after(Duration::ZERO));
+        let mut keys: Vec<usize> = taken.iter().map(|group| group.keys.len()).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 1, 2]);
+        assert!(taken.iter().all(|group| group.is_stuck && group.calls.len() == 1));
+        let misses = |group: &Group| if group.keys.len() == 2 { 3 } else { 0 };
+        assert!(taken.iter().all(|group| group.misses == misses(group)), "what is apart has a new try");
     }
 }

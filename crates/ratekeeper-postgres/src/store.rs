@@ -1,7 +1,7 @@
 //! The store as programs use it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratekeeper::port::{
     Answer, Charge, Grant, HoldAction, HoldChange, HoldOutcome, HoldRequest, HoldState, Judgment, Request,
@@ -79,7 +79,7 @@ impl PostgresStore {
         time: Duration,
         decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError> {
-        let (call, answer) = Call::new(keys, Instant::now() + time, decide);
+        let (call, answer) = Call::new(keys, time, decide);
         self.crew.send(call)?;
         Ok(answer)
     }

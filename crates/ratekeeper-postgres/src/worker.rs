@@ -24,7 +24,7 @@ use crate::counters::Counters;
 use crate::error::{Failure, Fate, copy};
 use crate::exchange::{self, DecidedAt, Exchanged, NewRow, RowChange, exchange};
 use crate::groups::{Group, Groups, earliest_deadline};
-use crate::reserve::Reserve;
+use crate::reserve::{Cutoff, Reserve};
 use crate::seen::{SeenRow, SharedRows};
 use crate::server_time::{ServerTime, instant, micros_after};
 use crate::session::{Greeting, Session, SessionSettings};
@@ -162,7 +162,7 @@ impl Worker {
     /// Adds those who have come to those who wait, as many as go with one statement. Who is late makes room for others before the
     /// statement is sent.
     fn gather(&mut self) {
-        let soon = Instant::now() + self.reserve();
+        let soon = self.soon();
         let late = self.waiting.take_late(soon);
         self.turn_away(late, UNSENT);
         while !is_full(&self.waiting)
@@ -180,7 +180,7 @@ impl Worker {
         let session = match self.session().await {
             Ok(session) => session,
             Err(error) => {
-                let (groups, late) = self.waiting.take(Instant::now());
+                let (groups, late) = self.waiting.take(Cutoff::At(Instant::now()));
                 self.turn_away(late, UNSENT);
                 return fail(groups, &error);
             }
@@ -202,7 +202,7 @@ impl Worker {
                 // Connecting may have taken its time, as the statement before has.
                 self.gather();
             }
-            let (mut groups, late) = self.waiting.take(Instant::now() + self.reserve());
+            let (mut groups, late) = self.waiting.take(self.soon());
             self.turn_away(late, UNSENT);
             let mut others: Vec<Group> =
                 groups.extract_if(.., |group| StatementTurn::of(group) != turn).collect();
@@ -224,9 +224,9 @@ impl Worker {
         outcome
     }
 
-    /// Returns how much time a call must have left to go with a statement: see [`Reserve`].
-    fn reserve(&self) -> Duration {
-        self.reserve.of(self.settings.timeout)
+    /// Returns what decides whether a call is too late to go with a statement now.
+    fn soon(&self) -> Cutoff {
+        Cutoff::Before(Instant::now(), self.reserve)
     }
 
     /// Tells these calls that their time is over.
@@ -287,7 +287,7 @@ impl Worker {
             match event {
                 Event::Came(call) => self.next = Some(call),
                 Event::Late => {
-                    let now = Instant::now();
+                    let now = Cutoff::At(Instant::now());
                     groups.iter_mut().for_each(|group| self.turn_away(group.take_late(now), outcome));
                     let mut late = self.waiting.take_late(now);
                     while let Some(call) = self.next.take_if(|call| call.is_abandoned(now)) {
@@ -312,7 +312,7 @@ impl Worker {
             if let Err(failure) = self.lock(session, &mut groups).await {
                 return Err(self.failed(session, groups, failure, is_locked).await);
             }
-            let soon = Instant::now() + self.reserve();
+            let soon = self.soon();
             groups.iter_mut().for_each(|group| self.turn_away(group.take_late(soon), UNSENT));
             groups.retain(|group| !group.calls.is_empty());
         }
@@ -544,6 +544,8 @@ impl Worker {
                 fate = Fate::Lost;
             }
         }
+        // Calls were told meanwhile that their time is over.
+        groups = groups.into_iter().flat_map(Group::regrouped).collect();
         match fate {
             Fate::Again => {
                 self.suspect(&mut groups, is_locked);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Request, Store, Whole};
 use ratekeeper::store::{Breaker, Guarded};
-use ratekeeper::{Cost, Key, Quota, Rules};
+use ratekeeper::{Cost, Key, Quota, Rules, StoreError};
 use ratekeeper_postgres::PostgresStore;
 use tokio_postgres::{Client, NoTls};
 
@@ -23,6 +23,15 @@ fn request<'a>(key: &'a str, quota: &'a Quota, cost: u64) -> Request<'a> {
 
 /// Takes from all of these keys, or from none.
 async fn charge(store: &PostgresStore, keys: &[&str], quota: &Quota, cost: u64) -> bool {
+    try_charge(store, keys, quota, cost).await.unwrap()
+}
+
+async fn try_charge(
+    store: &PostgresStore,
+    keys: &[&str],
+    quota: &Quota,
+    cost: u64,
+) -> Result<bool, StoreError> {
     let charges: Vec<Charge<'_>> = keys
         .iter()
         .map(|key| Charge {
@@ -31,7 +40,7 @@ async fn charge(store: &PostgresStore, keys: &[&str], quota: &Quota, cost: u64) 
             force: ChargeForce::Alone,
         })
         .collect();
-    store.charge(&charges, Whole::Open).await.unwrap().passes
+    Ok(store.charge(&charges, Whole::Open).await?.passes)
 }
 
 /// A session apart from the stores, and what moves its bytes.
@@ -132,6 +141,43 @@ async fn a_locked_row_leaves_other_keys_alone() {
     holder.batch_execute("ROLLBACK").await.unwrap();
     let left = stores[0].acquire(request("x", &quota, 1)).await.unwrap().remaining;
     assert_eq!(left, 100 - 3, "who was told that it failed was not charged");
+}
+
+/// A charge of a locked key and a free one is given up in the end. Who asks for the free one did not get an answer for as long as
+/// there was somebody else who asked for it, each time before the one before had given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_was_charged_with_a_locked_one_is_free_again() {
+    let Some(server) = Server::start(&[]) else { return };
+    let patience = Duration::from_secs(4);
+    let builder = crate::patient(&server).timeout(patience).connections(NonZeroUsize::MIN);
+    let store = builder.sweep_every(Duration::ZERO).build().unwrap();
+    let quota: Quota = "100/day".parse().unwrap();
+    for key in ["free", "locked"] {
+        assert!(store.acquire(request(key, &quota, 1)).await.unwrap().allowed);
+    }
+    let holder = session(&server).await;
+    holder.batch_execute("BEGIN; SELECT * FROM ratekeeper WHERE key = 'locked' FOR UPDATE").await.unwrap();
+    let charging = tokio::spawn({
+        let store = store.clone();
+        async move { try_charge(&store, &["free", "locked"], &quota, 1).await }
+    });
+    until_async("the charge waits for the row", PATIENCE, || server.sql(WAITING) == ["1"]).await;
+    // One after the other, so that there is always one that has come before the others are late.
+    let mut asking = Vec::new();
+    for turn in 0..9 {
+        let (store, asked) = (store.clone(), Instant::now());
+        asking.push(tokio::spawn(async move { store.acquire(request("free", &quota, 1)).await }));
+        until_async("the next one comes", PATIENCE, || asked.elapsed() > patience / 3).await;
+        assert!(turn < 4 || charging.is_finished());
+    }
+    assert!(charging.await.unwrap().is_err());
+    let mut answers = Vec::new();
+    for asked in asking {
+        answers.push(asked.await.unwrap());
+    }
+    let late = answers.iter().skip(4).find(|answer| answer.is_err());
+    assert!(late.is_none(), "who came after the charge had gone: {late:?}");
+    holder.batch_execute("ROLLBACK").await.unwrap();
 }
 
 /// Several instances charge one shared key and new ones: rows are locked in the order of their keys, those that have to be made

@@ -112,7 +112,9 @@ async fn a_key_does_not_take_the_room_of_others() {
     let (quota, big) = ("100000/h".parse::<Quota>().unwrap(), Key::new("big").unwrap());
     let users: Vec<String> = (0..50).map(|number| format!("user {number}")).collect();
     let mut held = Vec::new();
-    for turn in 0..20 {
+    // How many get in at a time depends on who shares a statement: some are refused before all the room is taken.
+    while held.last() != Some(&0) && held.len() < 100 {
+        let turn = held.len() as u128;
         let holds = (0..900).map(|number| {
             let (id, lease) = (HoldId::from_bits(turn * 1_000 + number + 1), Nanos::from_secs(3_600));
             let hold = HoldRequest { key: big, plans: &plans, amounts: Amounts::of(&[]), id, lease };
@@ -133,8 +135,9 @@ async fn a_key_does_not_take_the_room_of_others() {
     }
     let length: usize =
         server.sql("SELECT length(record) FROM ratekeeper WHERE key = 'big'")[0].parse().unwrap();
-    assert!(held[0] == 900 && held[19] == 0, "{held:?}");
-    assert!(length <= LoadedKeys::MOST_BYTES, "{length}: {held:?}");
+    assert!(held[0] == 900 && held.last() == Some(&0), "{held:?}");
+    let most = LoadedKeys::MOST_BYTES;
+    assert!((most / 2..=most).contains(&length), "{length}: {held:?}");
 }
 
 #[tokio::test]
