@@ -1,12 +1,10 @@
 //! Runs every example of every crate: an example that no longer works is worse than none.
 
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
+use crate::artifacts::{Artifact, ArtifactKind};
 use crate::run;
 use crate::setup::Environment;
 use crate::workspace::Workspace;
@@ -14,21 +12,19 @@ use crate::workspace::Workspace;
 /// An example shows one thing; one that runs longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Builds the examples, then runs each by itself under [`LIMIT`].
-pub(crate) fn run(workspace: &Workspace, environment: &Environment) -> Result<()> {
+/// Runs each example by itself under [`LIMIT`].
+pub(crate) fn run(workspace: &Workspace, built: &[Artifact], environment: &Environment) -> Result<()> {
     let planned = plan(workspace)?;
     if planned.is_empty() {
         eprintln!("no crate has an example to run");
         return Ok(());
     }
-    let built = build(workspace)?;
-    for example in &planned {
-        let executable = built
-            .iter()
-            .find(|(key, _)| key == example)
-            .map(|(_, executable)| executable)
-            .with_context(|| format!("cargo built no example `{}` of {}", example.1, example.0))?;
-        let (package, name) = example;
+    for (package, name) in &planned {
+        let mut examples = built.iter().filter(|artifact| artifact.kind == ArtifactKind::Example);
+        let executable = examples
+            .find(|example| (&example.package, &example.target) == (package, name))
+            .map(|example| &example.executable)
+            .with_context(|| format!("cargo built no example `{name}` of {package}"))?;
         eprintln!("$ cargo run --package {package} --example {name}");
         let began = Instant::now();
         let mut command = std::process::Command::new(executable);
@@ -58,37 +54,6 @@ fn plan(workspace: &Workspace) -> Result<Vec<(String, String)>> {
         planned.extend(unattended.map(|name| (member.name.clone(), name.to_owned())));
     }
     Ok(planned)
-}
-
-/// Builds all examples and returns where each executable is. Building apart keeps it out of the limit.
-fn build(workspace: &Workspace) -> Result<Vec<((String, String), PathBuf)>> {
-    let args = "build --workspace --examples --all-features --message-format=json-render-diagnostics";
-    eprintln!("$ cargo {args}");
-    let output = run::cargo()
-        .current_dir(&workspace.root)
-        .args(args.split(' '))
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot run cargo build")?;
-    if !output.status.success() {
-        bail!("the examples do not build");
-    }
-    Ok(executables(workspace, &String::from_utf8_lossy(&output.stdout)))
-}
-
-/// Reads cargo's build messages, one JSON object a line, for the executables of examples.
-fn executables(workspace: &Workspace, messages: &str) -> Vec<((String, String), PathBuf)> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    messages
-        .filter_map(|message| {
-            let target = &message["target"];
-            let is_example = target["kind"].as_array()?.iter().any(|kind| kind == "example");
-            let executable = PathBuf::from(message["executable"].as_str()?);
-            let manifest = PathBuf::from(message["manifest_path"].as_str()?);
-            let member = workspace.members.iter().find(|m| workspace.root.join(&m.manifest) == manifest)?;
-            is_example.then_some(((member.name.clone(), target["name"].as_str()?.to_owned()), executable))
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -124,19 +89,5 @@ mod tests {
     #[test]
     fn an_excuse_for_an_example_that_is_gone_is_an_error() {
         assert!(plan(&workspace(&["gone"])).is_err());
-    }
-
-    #[test]
-    fn executables_come_from_cargos_messages() {
-        let message = json!({
-            "reason": "compiler-artifact",
-            "manifest_path": "/w/a/Cargo.toml",
-            "target": { "kind": ["example"], "name": "quick" },
-            "executable": "/w/target/debug/examples/quick",
-        });
-        let messages = format!("not json\n{message}\n{}\n", json!({ "reason": "build-finished" }));
-        let found = executables(&workspace(&[]), &messages);
-        let key = ("a".to_owned(), "quick".to_owned());
-        assert_eq!(found, [(key, PathBuf::from("/w/target/debug/examples/quick"))]);
     }
 }

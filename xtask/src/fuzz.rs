@@ -1,17 +1,19 @@
 //! `cargo xtask fuzz`: each target in `fuzz/` for some minutes, and a table of what came of it.
 //!
-//! Minutes are those of the processor, so that a busy machine tries as much as an idle one. What is found lies below the target
+//! As many run at a time as there are processors. Minutes are those of the processor, so that a busy machine tries as much as an idle one. What is found lies below the target
 //! directory: inputs that reach something new, and those that made a target fail.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::run::{self, UsageError, say, step, succeed};
 use crate::setup;
+use crate::side_by_side;
 use crate::workspace::Workspace;
 
 /// How long each target is tried unless it is said otherwise: long enough to find what is not deep.
@@ -27,10 +29,16 @@ const TICKS: f64 = 100.0;
 
 /// What every target is started with. An input that takes much memory or time is a failure; libFuzzer's time is that of the wall,
 /// and a machine may be busy. Readers may keep what they reuse, which is no leak.
-const FLAGS: [&str; 5] =
-    ["-timeout=120", "-rss_limit_mb=3000", "-max_len=4096", "-detect_leaks=0", "-print_final_stats=1"];
+const FLAGS: [&str; 6] = [
+    "-timeout=120",
+    "-report_slow_units=120",
+    "-rss_limit_mb=3000",
+    "-max_len=4096",
+    "-detect_leaks=0",
+    "-print_final_stats=1",
+];
 
-/// Builds the targets, runs them one after the other, and prints the table.
+/// Builds the targets, runs them, and prints the table.
 pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
     let all = targets(&workspace.root.join("fuzz/fuzz_targets"))?;
     let FuzzOptions { minutes, targets } = FuzzOptions::parse(options, &all).context(UsageError)?;
@@ -42,13 +50,16 @@ pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
     })?;
     step("build", || build(workspace, &tool, &folder))?;
     let limit = Duration::from_secs_f64(minutes * 60.0);
-    let mut rows = Vec::new();
-    for target in &targets {
+    let run = |target: &String| {
+        let mut row = None;
         step(target, || {
-            rows.push(FuzzRun::of(workspace, &folder, target, limit)?);
+            row = Some(FuzzRun::of(workspace, &folder, target, limit)?);
             Ok(())
         })?;
-    }
+        row.context("a step that passed has been run")
+    };
+    let rows: Vec<FuzzRun> =
+        side_by_side::run(&targets, side_by_side::processors(), run).into_iter().collect::<Result<_>>()?;
     table(&rows).iter().for_each(|line| say(line));
     let failed: Vec<&str> = rows.iter().flat_map(|row| &row.failures).map(String::as_str).collect();
     match failed.is_empty() {
@@ -214,7 +225,7 @@ fn let_run(child: &mut Child, limit: Duration) -> Result<(Duration, Option<ExitS
             _ => {}
         }
         #[expect(clippy::disallowed_methods, reason = "nobody tells when a process has used so much")]
-        std::thread::sleep(POLL);
+        thread::sleep(POLL);
     }
 }
 

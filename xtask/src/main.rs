@@ -8,10 +8,11 @@
 //! - `packages`: what a registry would get; `dist`: what machines get; `supply`: what is in it that is not ours
 //! - `fuzz`: the targets in `fuzz/`, and a table of what they reached
 //! - `screenshots`: the pictures in `docs/`
-//! - `examples`, `loom`: the two steps that are more than one command
+//! - `artifacts`: what the steps run, built; `test_programs`, `examples`, `loom`: the steps that are more than one command
 //! - `tidy`: what no compiler checks: who may know whom, versions, banned words, links
-//! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines
+//! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines; `side_by_side`: several jobs at a time
 
+mod artifacts;
 mod bench_server;
 mod dist;
 mod examples;
@@ -22,9 +23,11 @@ mod packages;
 mod run;
 mod screenshots;
 mod setup;
+mod side_by_side;
 mod soak;
 mod supply;
 mod test;
+mod test_programs;
 mod tidy;
 mod workspace;
 
@@ -40,7 +43,9 @@ The workspace's chores.
 Usage: cargo xtask <command>
 
 Commands:
-  test    Set the machine up, then format, lint, test, document, run the examples, tidy
+  test [--thorough]
+          Set the machine up, then format, lint, test, document, run the examples, tidy; thorough tries all cases of the
+          tests that have many, and takes an hour
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
   soak [--minutes N | --short] [--turn-minutes M] [--seed S] [--turn T] [--on memory|redis|cluster|sentinel] [--binary SERVER]
           Run servers on each store under load and faults of a seed, and check what must hold every second
@@ -78,7 +83,8 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().write_all(USAGE.as_bytes());
             return ExitCode::SUCCESS;
         }
-        ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
+        ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace, false)),
+        ["test", "--thorough"] => Workspace::load().and_then(|workspace| test::run(&workspace, true)),
         ["advisories"] => Workspace::load().and_then(|workspace| supply::deny::check_all(&workspace)),
         ["supply"] => Workspace::load().and_then(|workspace| supply::print(&workspace)),
         ["packages"] => Workspace::load().and_then(|workspace| packages::run(&workspace)),

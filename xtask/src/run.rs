@@ -39,14 +39,40 @@ pub(crate) fn say(line: &str) {
 /// `cargo run` describes the xtask package in the environment. Build scripts of some dependencies watch these
 /// variables: passed on, they would rebuild whenever a person alternates between `cargo xtask` and `cargo`.
 pub(crate) fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = of_no_package(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())));
+    // Notes for the next build cost time, and where CI runs there is none.
+    if std::env::var_os("CI").is_some() {
+        cargo.env("CARGO_INCREMENTAL", "0");
+    }
+    cargo
+}
+
+/// The cargo that runs us, which leaves the processor to whoever else wants it.
+pub(crate) fn humble_cargo() -> Command {
+    let cargo = cargo();
+    if !cfg!(unix) {
+        return cargo;
+    }
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(cargo.get_program());
+    for (name, value) in cargo.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice
+}
+
+/// Takes out of a command's environment what `cargo run` says of the xtask package.
+pub(crate) fn of_no_package(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-            cargo.env_remove(&*name);
+            command.env_remove(&*name);
         }
     }
-    cargo
+    command
 }
 
 /// Shows a command, runs it on our own stdio, and fails unless it succeeds.
@@ -66,7 +92,7 @@ pub(crate) fn quiet(command: &mut Command) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command that must end by itself within `limit`; `None` says that it did not and was killed.
+/// Runs a command that must end by itself within `limit`; `None` says that it did not and was killed, with all that it had started.
 ///
 /// It has no stdin, so that one that asks for input fails at once instead of waiting for the limit.
 pub(crate) fn within(limit: Duration, command: &mut Command) -> Result<Option<ExitStatus>> {
@@ -78,8 +104,13 @@ pub(crate) fn within(limit: Duration, command: &mut Command) -> Result<Option<Ex
             return Ok(Some(status));
         }
         if began.elapsed() >= limit {
+            let family = descendants(child.id());
             child.kill()?;
             child.wait()?;
+            for process in family {
+                // It may have ended meanwhile.
+                quiet(Command::new("kill").args(["-KILL", &process.to_string()]));
+            }
             return Ok(None);
         }
         #[expect(
@@ -88,6 +119,21 @@ pub(crate) fn within(limit: Duration, command: &mut Command) -> Result<Option<Ex
         )]
         std::thread::sleep(POLL);
     }
+}
+
+/// The processes that a process has started, and those that they have; none where there is no `/proc`.
+fn descendants(process: u32) -> Vec<u32> {
+    let mut found = vec![process];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    found.split_off(1)
 }
 
 /// The command as a person would type it, the program without its directory.
@@ -130,6 +176,24 @@ mod tests {
         let status = within(Duration::from_millis(50), Command::new("sleep").arg("60")).unwrap();
         assert!(status.is_none());
         assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    /// A test program that hangs has servers, which would go on.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_child_has_started_is_killed_with_it() {
+        let note = std::env::temp_dir().join(format!("xtask-family-{}", std::process::id()));
+        let script = format!("(sleep 600 & echo $! > {}; wait) & wait", note.display());
+        let status = within(Duration::from_secs(3), Command::new("sh").args(["-c", &script])).unwrap();
+        assert!(status.is_none());
+        let sleeper = std::fs::read_to_string(&note).unwrap();
+        std::fs::remove_file(&note).unwrap();
+        let began = Instant::now();
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", sleeper.trim())).unwrap_or_default();
+        while !state().is_empty() && !state().contains(") Z") {
+            assert!(began.elapsed() < Duration::from_secs(30), "it is still there");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

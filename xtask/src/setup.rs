@@ -67,6 +67,11 @@ const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-g
 pub(crate) struct Environment(Vec<(&'static str, OsString)>);
 
 impl Environment {
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.0.push((name, value.into()));
+        self
+    }
+
     pub(crate) fn vars(&self) -> impl Iterator<Item = (&str, &OsStr)> {
         self.0.iter().map(|(name, value)| (*name, value.as_os_str()))
     }

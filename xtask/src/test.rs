@@ -1,4 +1,6 @@
 //! `cargo xtask test`: the steps, in order, up to the first that fails.
+//!
+//! It is to take a quarter of an hour. What there are more cases of than that allows is tried in part, and by `--thorough` whole.
 
 use std::panic;
 use std::thread;
@@ -8,52 +10,62 @@ use anyhow::{Context, Result};
 
 use crate::run::{self, step, succeed};
 use crate::setup::{self, Environment};
+use crate::test_programs::TestPrograms;
 use crate::workspace::Workspace;
-use crate::{examples, loom, packages, supply, tidy};
+use crate::{artifacts, examples, loom, packages, supply, tidy};
+
+/// Tells tests to try all of their cases.
+const THOROUGH: &str = "RATEKEEPER_THOROUGH";
 
 /// Runs every step; the error of the first that fails names it.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+pub(crate) fn run(workspace: &Workspace, is_thorough: bool) -> Result<()> {
     let began = Instant::now();
-    let cargo = |args: &str, environment: &Environment, vars: &[(&str, &str)]| {
-        succeed(
-            run::cargo()
-                .current_dir(&workspace.root)
-                .envs(environment.vars())
-                .envs(vars.iter().copied())
-                .args(args.split(' ')),
-        )
+    let cargo = |args: &str, environment: &Environment| {
+        succeed(run::cargo().current_dir(&workspace.root).envs(environment.vars()).args(args.split(' ')))
     };
 
     let nothing = &Environment::default();
     setup::components()?;
-    step("format", || cargo("fmt --all --check", nothing, &[]))?;
+    step("format", || cargo("fmt --all --check", nothing))?;
     // Set-up waits for the network, and clippy for the processor.
     let environment = thread::scope(|scope| {
         let setup = scope.spawn(|| setup::run(workspace));
         let clippy = step("clippy, and set-up beside it", || {
-            cargo("clippy --workspace --all-targets --all-features -- -D warnings", nothing, &[])
+            cargo("clippy --workspace --all-targets --all-features -- -D warnings", nothing)
         });
         let environment = setup.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         clippy.and(environment.context("set-up failed"))
     })?;
-    let environment = &environment;
+    let environment = &if is_thorough { environment.with(THOROUGH, "1") } else { environment };
+    let mut built = Vec::new();
     step("build", || {
-        // Naming target kinds adds the tests inside examples and leaves benches out, but turns doc tests off.
-        cargo("test --workspace --all-features --tests --examples --no-run", environment, &[])
+        built = artifacts::build(workspace, environment)?;
+        Ok(())
     })?;
-    step("test", || {
-        cargo("test --workspace --all-features --tests --examples", environment, &[])?;
-        cargo("test --workspace --all-features --doc", environment, &[])
+    let programs = TestPrograms::new(workspace, &built, environment)?;
+    step("test", || programs.run_crowd())?;
+    // Those that run alone mostly wait, and what is beside them gives way.
+    thread::scope(|scope| {
+        let humble = scope.spawn(|| {
+            step("documentation", || document(workspace, environment))?;
+            step("loom", || loom::run(workspace, environment))
+        });
+        let alone = step("tests that run alone", || programs.run_alone());
+        let humble = humble.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
+        alone.and(humble)
     })?;
-    step("doc", || {
-        let strict = [("RUSTDOCFLAGS", "-D warnings")];
-        cargo("doc --workspace --no-deps --all-features", environment, &strict)
-    })?;
-    step("examples", || examples::run(workspace, environment))?;
+    step("doc tests", || cargo("test --workspace --all-features --doc", environment))?;
+    step("examples", || examples::run(workspace, &built, environment))?;
     step("packages", || packages::run(workspace))?;
-    step("loom", || loom::run(workspace, environment))?;
     step("supply chain", || supply::deny::check_rules(workspace))?;
     step("tidy", || tidy::run(workspace, &[]))?;
     eprintln!("\nAll steps passed in {:.1} s.", began.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Writes the documentation of all crates, in which nothing may be wrong.
+fn document(workspace: &Workspace, environment: &Environment) -> Result<()> {
+    let mut cargo = run::humble_cargo();
+    cargo.current_dir(&workspace.root).envs(environment.vars()).env("RUSTDOCFLAGS", "-D warnings");
+    succeed(cargo.args(["doc", "--workspace", "--no-deps", "--all-features"]))
 }

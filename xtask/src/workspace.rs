@@ -29,6 +29,10 @@ pub(crate) struct Member {
     pub(crate) targets: Vec<CargoTarget>,
     /// Examples that cannot run unattended: `[package.metadata.xtask] manual-examples`.
     pub(crate) manual_examples: Vec<String>,
+    /// Test programs that must not run beside others: `[package.metadata.xtask] tests-alone`.
+    pub(crate) tests_alone: Vec<String>,
+    /// Test programs that take long, so that they begin first: `[package.metadata.xtask] tests-first`.
+    pub(crate) tests_first: Vec<String>,
 }
 
 /// One line of a member's dependency tables, under its package name even when it is renamed.
@@ -88,6 +92,8 @@ impl Member {
                 .map(|target| CargoTarget::parse(target, root))
                 .collect::<Result<_>>()?,
             manual_examples: strings(&package["metadata"]["xtask"], "manual-examples"),
+            tests_alone: strings(&package["metadata"]["xtask"], "tests-alone"),
+            tests_first: strings(&package["metadata"]["xtask"], "tests-first"),
         })
     }
 

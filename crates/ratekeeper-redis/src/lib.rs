@@ -84,6 +84,8 @@ mod values;
 
 #[cfg(test)]
 mod differential;
+#[cfg(test)]
+mod thorough;
 
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;

@@ -5,14 +5,15 @@ use std::collections::HashSet;
 use crate::driver::DESK;
 use crate::eventually::eventually;
 use crate::page::Page;
+use crate::port::free_port;
 use crate::support::{Folder, Server};
 
 #[test]
 fn it_survives_a_restart_and_the_gap_is_seen() {
     let folder = Folder::new("restart");
     let config = folder.write("a.toml", "[plans.free]\nlimits = [\"3/h\"]\n");
-    let server = Server::with(&["--config", &config, "--instance", "before"]);
-    let address = server.address("http").to_string();
+    let address = format!("127.0.0.1:{}", free_port());
+    let server = Server::with(&["--config", &config, "--instance", "before", "--http", &address]);
     let Some(mut page) = Page::open(&server, DESK) else { return };
     page.await_live();
     page.await_text("#name", "before");

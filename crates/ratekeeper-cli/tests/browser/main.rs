@@ -19,6 +19,8 @@ mod keys;
 mod looks;
 mod page;
 mod pictures;
+#[path = "../../../ratekeeper-redis/tests/support/port.rs"]
+mod port;
 #[path = "../wire/support.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
 mod support;

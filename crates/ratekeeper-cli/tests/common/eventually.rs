@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Far longer than anything here takes, even on a machine that is busy with something else.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 /// Between two looks: too short for a test to be slower by it, and the processor is left to whoever is waited for.
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Looks until there is something to see, and returns it.
 #[track_caller]

@@ -18,6 +18,8 @@ mod commands;
 mod folder;
 mod help;
 mod page;
+#[path = "../../../ratekeeper-redis/tests/support/port.rs"]
+mod port;
 mod session;
 
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use crate::binary::without_settings;
 use crate::folder::Folder;
 use crate::page::Step;
+use crate::port::free_port;
 
 /// Transports, and the ports that they have by default.
 const PORTS: [(&str, u16); 4] = [("resp", 6380), ("http", 8080), ("grpc", 8070), ("msgpack", 9090)];
@@ -24,7 +25,7 @@ impl Session {
     pub(crate) fn new(name: &str) -> Self {
         // All are held until all are known, so that no two are the same.
         let held: Vec<TcpListener> =
-            PORTS.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+            PORTS.iter().map(|_| TcpListener::bind(("127.0.0.1", free_port())).unwrap()).collect();
         let free = |listener: &TcpListener| listener.local_addr().unwrap().port();
         let ports = PORTS.iter().zip(&held).map(|((name, port), held)| (*name, *port, free(held))).collect();
         Session { name: name.to_owned(), folder: Folder::new("docs"), ports, servers: Vec::new() }

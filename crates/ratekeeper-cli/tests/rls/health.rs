@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::eventually::eventually;
 use crate::folder::Folder;
-use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
+use crate::redis_support::port::free_port;
+use crate::redis_support::server::{Server as Redis, redis_binary};
 use crate::support::{Raw, Server};
 
 const RULES: &str = "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: year, requests_per_unit: 5}}\n";

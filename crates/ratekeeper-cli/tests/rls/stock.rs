@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::folder::Folder;
-use crate::redis_support::server::{Server as Redis, free_port};
+use crate::redis_support::port::free_port;
+use crate::redis_support::server::Server as Redis;
 use crate::support::{Server, run};
 
 /// Every file below `fixtures/`, by name.

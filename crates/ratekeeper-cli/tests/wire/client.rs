@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ratekeeper_client::{Client, ClientError, RemoteDecision, RemoteQuota};
 
+use crate::redis_support::port::free_port;
 use crate::redis_support::wait::until_stopped;
 use crate::support::{DEADLINE, Server};
 
@@ -134,14 +135,15 @@ async fn insist(client: &Client) -> (i64, RemoteDecision) {
 
 #[test]
 fn a_restarted_server_is_found_again() {
-    let server = Server::start();
-    let address = server.address("msgpack");
+    let start = |address: &str| Server::with(&["--msgpack", address]);
+    let address = format!("127.0.0.1:{}", free_port());
+    let server = start(&address);
     block(async {
-        let client = client(address).await;
+        let client = client(server.address("msgpack")).await;
         assert_eq!(client.acquire("k", HUNDRED, 1).await.unwrap().remaining, 99);
         server.signal("TERM");
         assert_eq!(server.wait().code(), Some(0));
-        let server = Server::with(&["--msgpack", &address.to_string()]);
+        let server = start(&address);
         let (doubtful, decision) = insist(&client).await;
         // The new server is empty: the request was executed once, and those that failed at most once each.
         assert!(

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use serde_json::json;
 
 use crate::http::get;
-use crate::redis_support::server::free_port;
+use crate::redis_support::port::free_port;
 use crate::support::{Folder, Raw, Server, command, eventually};
 
 const PLANS: &str = "[plans.gold]\nlimits = [\"5/h\"]\n";

@@ -55,13 +55,13 @@ fn who_opens_no_window_is_not_waited_for() {
 /// As long as it opens its window a little, it takes its answer.
 #[test]
 fn who_opens_its_window_slowly_is_answered() {
-    let server = Server::with(&["--request-timeout", "1"]);
+    let server = Server::with(&["--request-timeout", "5"]);
     let mut raw = Raw::connect(server.address("grpc"));
     let no_window = frame(4, 0, 0, b"\0\x04\0\0\0\0");
     let call = [frame(HEADERS, END_HEADERS, 1, &fields(THROTTLE)), frame(0, 1, 1, MESSAGE)].concat();
     raw.send([PREFACE, &no_window, &call].concat());
     let mut said = Vec::new();
-    raw.0.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+    raw.0.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     // Thirteen bytes, one by one, each when the server has been silent for a while: longer than what is waited for.
     eventually("it is answered", || {
         raw.send(frame(8, 0, 1, &1_u32.to_be_bytes()));

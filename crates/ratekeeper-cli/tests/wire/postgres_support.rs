@@ -4,4 +4,4 @@
 #[allow(dead_code, reason = "shared with the tests of the store, which use more of it")]
 pub(crate) mod server;
 
-pub(crate) use crate::redis_support::wait;
+pub(crate) use crate::redis_support::{port, wait};

@@ -10,8 +10,9 @@ use serde_json::json;
 use crate::grpc::{ruled, throttled};
 use crate::http::{get, post};
 use crate::redis_support::cluster::Cluster;
+use crate::redis_support::port::free_port;
 use crate::redis_support::sentinel::Trio;
-use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
+use crate::redis_support::server::{Server as Redis, redis_binary};
 use crate::support::{Folder, Raw, Server, command, eventually};
 
 const PLANS: &str = r#"
@@ -154,7 +155,8 @@ fn every_node_of_a_cluster_has_a_breaker_of_its_own() {
 #[test]
 fn a_server_is_ready_while_any_shard_decides() {
     let cluster = Cluster::start(&redis_binary());
-    let server = Server::with(&["--store", &cluster.url(), "--redis-timeout", "1s"]);
+    let timeouts = ["--redis-timeout", "3s", "--redis-connect-timeout", "10s"];
+    let server = Server::with(&[&["--store", &cluster.url()], &timeouts[..]].concat());
     let is_ready = || get(&server, "/ready").status == 200;
     eventually("it is ready", is_ready);
     let of_the_probe = cluster.owner_of("ratekeeper:health");
@@ -413,7 +415,8 @@ fn a_redis_that_is_killed_under_load_comes_back() {
 fn a_redis_that_hangs_delays_nobody_else() {
     let redis = Redis::redis();
     let folder = Folder::new("redis-hangs");
-    let server = start(&folder, &redis.url(), &["--on-store-error", "open", "--redis-timeout", "1s"]);
+    let timeouts = ["--redis-timeout", "5s", "--redis-connect-timeout", "10s"];
+    let server = start(&folder, &redis.url(), &[&["--on-store-error", "open"], &timeouts[..]].concat());
     assert!(server.ask("THROTTLE k 3 1 3600").starts_with("1 3 2 "));
     redis.freeze();
     let mut waiting = server.connect();

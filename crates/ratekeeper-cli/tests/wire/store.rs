@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::http::get;
-use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
+use crate::redis_support::port::free_port;
+use crate::redis_support::server::{Server as Redis, redis_binary};
 use crate::support::{Folder, Server, command, eventually, ratekeeper};
 
 /// Asks until the metrics count a failure for this reason.

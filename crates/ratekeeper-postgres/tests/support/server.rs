@@ -2,13 +2,14 @@
 //!
 //! It refuses to run as root, so that a test that is root gives its server to the user `postgres`, or to `nobody`.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::port::free_port;
 use super::wait::{until, until_said, until_stopped};
 
 /// A running server.
@@ -18,6 +19,35 @@ pub(crate) struct Server {
     port: u16,
     programs: Programs,
     directory: Directory,
+    _template: Arc<Template>,
+}
+
+/// A data directory of which each server has a copy: making one takes longer than many a test. It goes with the last server.
+#[derive(Debug)]
+struct Template {
+    directory: Directory,
+}
+
+impl Template {
+    fn get(programs: &Programs) -> Arc<Self> {
+        static LAST: Mutex<Weak<Template>> = Mutex::new(Weak::new());
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        last.upgrade().unwrap_or_else(|| {
+            let template = Arc::new(Template::new(programs));
+            *last = Arc::downgrade(&template);
+            template
+        })
+    }
+
+    fn new(programs: &Programs) -> Self {
+        let directory = Directory::new(programs);
+        let mut initdb = programs.command("initdb");
+        initdb.arg("-D").arg(directory.0.join("data")).args(["-U", "postgres", "--auth=trust", "--no-sync"]);
+        initdb.args(["--no-instructions", "--encoding=UTF8", "--locale=C"]);
+        let made = initdb.output().expect("initdb runs");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        Template { directory }
+    }
 }
 
 /// Where `initdb` and `postgres` are, and who runs them.
@@ -66,22 +96,9 @@ impl Server {
         };
         let directory = Directory::new(&programs);
         let data = directory.0.join("data");
-        let made = programs
-            .command("initdb")
-            .arg("-D")
-            .arg(&data)
-            .args([
-                "-U",
-                "postgres",
-                "--auth=trust",
-                "--no-sync",
-                "--no-instructions",
-                "--encoding=UTF8",
-                "--locale=C",
-            ])
-            .output()
-            .expect("initdb runs");
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let template = Template::get(&programs);
+        let copied = Command::new("cp").arg("-a").arg(template.directory.0.join("data")).arg(&data).status();
+        assert!(copied.expect("cp runs").success(), "the data directory is copied");
         if let Some((certificate, key)) = certificate {
             programs.give(&data.join("server.crt"), certificate);
             programs.give(&data.join("server.key"), key);
@@ -89,7 +106,7 @@ impl Server {
         for _ in 0..8 {
             let port = free_port();
             if let Some(process) = run(&programs, &directory, port, settings) {
-                return Some(Server { process, port, programs, directory });
+                return Some(Server { process, port, programs, directory, _template: template });
             }
         }
         panic!("postgres {settings:?}: does not start");
@@ -251,11 +268,6 @@ fn fake_time() -> Option<PathBuf> {
 fn signal(pid: u32, signal: &str) {
     // It may have ended by itself.
     let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    listener.local_addr().expect("an address").port()
 }
 
 /// Starts the process and waits until it says that it is ready; none if it ends before.

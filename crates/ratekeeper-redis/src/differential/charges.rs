@@ -26,6 +26,7 @@ use crate::error::RedisError;
 use crate::link::Deadline;
 use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptTime};
 use crate::scripted::{RunScript, ScriptedStore};
+use crate::thorough::share;
 
 /// How many walks in Lua, for each encoding and kind of walk.
 const WALKS: u32 = 1_200;
@@ -468,7 +469,7 @@ fn servers_judge_as_the_engine_does() {
             let steps = prop::collection::vec(step(4, 6, -3), 1..16);
             let strategy = (plans(|_| true), draw::instant(), steps);
             let mut runner = TestRunner::new(cases(1));
-            for case in 0..SERVER_WALKS {
+            for case in 0..share(SERVER_WALKS) {
                 let drawn = strategy.new_tree(&mut runner).unwrap().current();
                 store.settings.prefix = format!("{encoding:?}{case}");
                 let set_time = |now| clock.set(now);

@@ -18,6 +18,7 @@ use super::walks::{cases, runtime, settings};
 use crate::encoding::Encoding;
 use crate::script::{ScriptLibrary, ScriptTime};
 use crate::scripted::{ScriptSettings, ScriptedStore};
+use crate::thorough::share;
 
 /// How many walks in Lua, for each encoding.
 const WALKS: u32 = 400;
@@ -284,7 +285,7 @@ fn holds_on_servers_are_those_in_memory() {
     for server in Server::each() {
         for encoding in [Encoding::Ascii, Encoding::Binary] {
             let mut runner = TestRunner::new(cases(1));
-            for case in 0..SERVER_WALKS {
+            for case in 0..share(SERVER_WALKS) {
                 let (plans, steps) = drawn().new_tree(&mut runner).unwrap().current();
                 let clock = FakeClock::at(Timestamp::from_secs(1_761_912_000));
                 let store = || {

@@ -25,6 +25,7 @@ use crate::error::RedisError;
 use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
 use crate::script::{RuleKind, Script, ScriptCall, ScriptLibrary, ScriptTime};
 use crate::scripted::{RunScript, ScriptSettings, ScriptedStore};
+use crate::thorough::{is_thorough, share};
 
 /// How many plans of more than three rules, for each encoding.
 const LARGE_PLANS: u32 = 40;
@@ -108,8 +109,12 @@ fn small_shapes() -> impl Iterator<Item = Vec<RuleKind>> {
 }
 
 /// Calls back with a walk for every small shape and for some large ones, and for each kind with a quota that requests
-/// bring.
-fn each_shape(mut walk: impl FnMut(Tenancy, DrawnWalk) -> Result<(), TestCaseError>) {
+/// bring. Unless all cases are to be tried, it is one in so many shapes of several rules, by chance.
+fn each_shape(one_in: u32, mut walk: impl FnMut(Tenancy, DrawnWalk) -> Result<(), TestCaseError>) {
+    let mut chance = TestRunner::new(cases(1));
+    let mut is_drawn = |kinds: &[RuleKind]| {
+        kinds.len() == 1 || is_thorough() || chance.rng().next_u32().is_multiple_of(one_in)
+    };
     let mut runner = TestRunner::new(cases(1));
     let mut draw = |kinds: &[RuleKind], tenancy, is_plain| {
         let drawn = (rules_of(kinds), draw::instant(), steps(), draw::sides());
@@ -121,7 +126,7 @@ fn each_shape(mut walk: impl FnMut(Tenancy, DrawnWalk) -> Result<(), TestCaseErr
             panic!("{tenancy:?}, {kinds:?}: {error}\n{drawn:?}");
         }
     };
-    for kinds in small_shapes() {
+    for kinds in small_shapes().filter(|kinds| is_drawn(kinds)) {
         draw(&kinds, Tenancy::Own, true);
         draw(&kinds, Tenancy::Own, false);
     }
@@ -131,18 +136,18 @@ fn each_shape(mut walk: impl FnMut(Tenancy, DrawnWalk) -> Result<(), TestCaseErr
     }
     let kinds = prop::collection::vec(prop::sample::select(RuleKind::ALL.to_vec()), 4..=16);
     let mut runner = TestRunner::new(cases(1));
-    for _ in 0..LARGE_PLANS {
+    for _ in 0..share(LARGE_PLANS) {
         draw(&kinds.new_tree(&mut runner).unwrap().current(), Tenancy::Own, false);
     }
 }
 
 #[test]
-fn every_shape_of_up_to_three_rules_decides_as_the_engine_does() {
+fn shapes_of_up_to_three_rules_decide_as_the_engine_does() {
     let (engine, runtime) = (Arc::new(LuaServer::new()), runtime());
     for encoding in [Encoding::Ascii, Encoding::Binary] {
         let library = ScriptLibrary::new(ScriptTime::Server);
         let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
-        each_shape(|tenancy, (rules, now, steps, sides)| {
+        each_shape(4, |tenancy, (rules, now, steps, sides)| {
             *engine.keyspace.lock().unwrap() = Keyspace::default();
             let set_time = |now| engine.keyspace.lock().unwrap().now = now;
             let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
@@ -155,14 +160,14 @@ fn every_shape_of_up_to_three_rules_decides_as_the_engine_does() {
 }
 
 #[test]
-fn every_shape_decides_on_servers_as_the_engine_does() {
+fn shapes_decide_on_servers_as_the_engine_does() {
     let runtime = runtime();
     for server in Server::each() {
         for encoding in [Encoding::Ascii, Encoding::Binary] {
             let clock = FakeClock::default();
             let mut store = server_store(&server, encoding, &clock);
             let mut case = 0;
-            each_shape(|tenancy, (rules, now, steps, sides)| {
+            each_shape(16, |tenancy, (rules, now, steps, sides)| {
                 case += 1;
                 store.settings.prefix = format!("{encoding:?}{case}");
                 let terms = WalkTerms::new(&rules, tenancy).with_sides(sides);

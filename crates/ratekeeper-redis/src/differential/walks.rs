@@ -22,6 +22,7 @@ use crate::encoding::{Encoding, Encodings};
 use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
 use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptTime};
 use crate::scripted::{ScriptSettings, ScriptedStore};
+use crate::thorough::share;
 
 /// How many walks, for each encoding.
 const WALKS: u32 = 2_000;
@@ -38,9 +39,9 @@ pub(super) fn settings(encoding: Encoding) -> ScriptSettings {
     }
 }
 
-/// So many cases. Failures are not kept in a file: one worth keeping becomes a test that names its bug.
+/// So many cases, or their share. Failures are not kept in a file: one worth keeping becomes a test that names its bug.
 pub(super) fn cases(cases: u32) -> Config {
-    Config { cases, failure_persistence: None, ..Config::default() }
+    Config { cases: share(cases), failure_persistence: None, ..Config::default() }
 }
 
 pub(super) fn runtime() -> Runtime {
@@ -401,7 +402,7 @@ fn servers_decide_as_the_engine_does() {
             let steps = prop::collection::vec(draw::step(), 1..40);
             let strategy = (draw::rules(), draw::instant(), steps, draw::sides());
             let mut runner = TestRunner::new(cases(SERVER_WALKS));
-            for _ in 0..SERVER_WALKS {
+            for _ in 0..share(SERVER_WALKS) {
                 let drawn = strategy.new_tree(&mut runner).unwrap().current();
                 case += 1;
                 let given: Option<Arc<dyn ratekeeper::port::Clock>> = Some(Arc::new(clock.clone()));

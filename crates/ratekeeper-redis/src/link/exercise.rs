@@ -43,6 +43,10 @@ pub(crate) fn exercise_topology(replies: &[Value]) {
 ///
 /// The password is shown, or an error is not one short line.
 pub(crate) fn exercise_address(before: &str, after: &str) {
+    // A host of the same name is shown, and rightly so.
+    if [before, after].iter().any(|text| text.to_ascii_lowercase().contains(SECRET)) {
+        return;
+    }
     let url = format!("{before}:{SECRET}@{after}");
     match RedisAddress::parse(&url) {
         Ok(address) => {

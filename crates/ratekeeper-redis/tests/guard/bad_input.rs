@@ -13,8 +13,9 @@ use ratekeeper_redis::{Encoding, RedisError, RedisErrorKind, RedisStore};
 
 use super::shared_limit::started;
 use crate::support::cluster::{Cluster, command};
+use crate::support::port::free_port;
 use crate::support::sentinel::Trio;
-use crate::support::server::{Server, free_port, redis_binary};
+use crate::support::server::{Server, redis_binary};
 use crate::support::wait;
 
 fn store(url: &str) -> RedisStore {

@@ -34,7 +34,7 @@ fn assert_admitted(counts: &AnswerCounts, lives: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_killed_and_started_again() {
     let mut server = Server::redis();
-    let stores = stores(&server.url(), SHORT);
+    let stores = stores(&server.url(), wait::PATIENCE);
     let load = Load::start(&stores, RULES, CLIENTS);
     load.more("answers", 300, AnswerCounts::informed).await;
     server.kill();
@@ -97,7 +97,7 @@ async fn its_scripts_and_its_data_are_flushed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_memory_is_full() {
     for server in Server::each() {
-        let stores = stores(&server.url(), SHORT);
+        let stores = stores(&server.url(), wait::PATIENCE);
         // Enough quota that every request has something to write.
         let load = Load::start(&stores, "1000000/day", CLIENTS);
         load.more("answers", 100, AnswerCounts::informed).await;

@@ -9,7 +9,8 @@ use ratekeeper::{Cost, FailureMode, Keeper, Key, Nanos, Plan, Quota, Reason, Reg
 use ratekeeper_redis::{RedisErrorKind, RedisStore};
 
 use crate::load::{AnswerCounts, Load, only_breaker};
-use crate::support::server::{Server, free_port, redis_binary};
+use crate::support::port::free_port;
+use crate::support::server::{Server, redis_binary};
 use crate::support::wait;
 
 fn patient(url: &str) -> ratekeeper_redis::RedisStoreBuilder {

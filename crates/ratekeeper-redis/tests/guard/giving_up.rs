@@ -46,7 +46,8 @@ async fn who_gives_up_costs_no_connection() {
     for server in Server::each() {
         let store = RedisStore::builder(&server.url()).without_denial_cache();
         // The machine may be busy.
-        let store = store.connect_timeout(Duration::from_secs(30)).build().unwrap();
+        let patience = Duration::from_secs(30);
+        let store = store.connect_timeout(patience).command_timeout(patience).build().unwrap();
         let quota = quota();
         while store.acquire(request(&quota)).await.is_err() {}
         let before = connections(&server);

@@ -11,6 +11,7 @@ use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 use super::shared_limit::{binaries, started};
 use crate::support::cluster::{Cluster, move_slot};
 use crate::support::holding::Held;
+use crate::support::one_unless_thorough;
 use crate::support::sentinel::Trio;
 use crate::support::wait;
 
@@ -28,12 +29,18 @@ async fn conforms(url: &str) {
     check_holds(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
 }
 
+/// On one kind of server: as on a single one they conform on each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holds_conform_in_every_topology() {
-    for binary in binaries() {
+async fn holds_conform_in_a_cluster() {
+    for binary in one_unless_thorough(binaries()) {
         let cluster = started(&binary, Cluster::start).await;
         conforms(&cluster.url()).await;
-        drop(cluster);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_conform_before_a_master_that_sentinels_watch() {
+    for binary in one_unless_thorough(binaries()) {
         let trio = started(&binary, Trio::start).await;
         conforms(&trio.url()).await;
     }

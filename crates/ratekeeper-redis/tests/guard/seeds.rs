@@ -8,7 +8,8 @@ use ratekeeper_redis::{RedisErrorKind, RedisStore, RedisStoreBuilder};
 
 use super::shared_limit::started;
 use crate::support::cluster::Cluster;
-use crate::support::server::{Server, free_port, redis_binary, valkey_binary};
+use crate::support::port::free_port;
+use crate::support::server::{Server, redis_binary, valkey_binary};
 
 fn seeds(ports: &[u16]) -> RedisStoreBuilder {
     let seeds: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();

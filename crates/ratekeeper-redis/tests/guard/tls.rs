@@ -5,7 +5,8 @@ use std::process::Command;
 
 use ratekeeper_redis::RedisStore;
 
-use crate::support::server::{Server, free_port, redis_binary};
+use crate::support::port::free_port;
+use crate::support::server::{Server, redis_binary};
 
 /// Set in the process that connects: which authorities a process trusts is in its environment.
 const URL: &str = "RATEKEEPER_TEST_TLS_URL";

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::server::{Server, free_port};
+use super::port::free_port;
+use super::server::Server;
 use super::wait;
 
 const SLOTS: u16 = 16_384;

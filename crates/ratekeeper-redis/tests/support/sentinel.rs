@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::server::{Server, free_port};
+use super::port::free_port;
+use super::server::Server;
 use super::wait;
 
 /// The name that the sentinels know the master by.

@@ -1,10 +1,10 @@
 //! A real Redis or Valkey server of one's own: on a free port, in a directory of its own, gone when dropped.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::port::free_port;
 use super::wait::{until_said, until_stopped};
 
 /// A running server.
@@ -134,12 +134,6 @@ pub(crate) fn redis_binary() -> PathBuf {
 /// The Valkey to test with, if there is one.
 pub(crate) fn valkey_binary() -> Option<PathBuf> {
     std::env::var_os("RATEKEEPER_VALKEY_SERVER").filter(|binary| !binary.is_empty()).map(PathBuf::from)
-}
-
-/// A port that nobody listens on now.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    listener.local_addr().expect("an address").port()
 }
 
 /// Starts the process and waits until it says that it is ready.

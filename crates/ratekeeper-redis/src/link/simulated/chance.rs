@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::thorough::share;
+
 /// Chance that is the same for the same seed.
 #[derive(Clone, Debug)]
 pub(super) struct Chance(u64);
@@ -38,14 +40,14 @@ impl Chance {
     }
 }
 
-/// Runs every schedule from the first seed on, or the one that the environment names, again and again: of tasks that wait
+/// Runs every schedule from the first seed on, or its share of them, or the one that the environment names, again and again: of tasks that wait
 /// for the same thing tokio chooses who goes first.
-pub(super) fn schedules(count: u64, run: impl Fn(u64)) {
+pub(super) fn schedules(count: u32, run: impl Fn(u64)) {
     match std::env::var("RATEKEEPER_SEED") {
         Ok(seed) => {
             let seed = seed.parse().expect("RATEKEEPER_SEED: a number");
             (0..100).for_each(|_| run(seed));
         }
-        Err(_) => (0..count).for_each(run),
+        Err(_) => (0..u64::from(share(count))).for_each(run),
     }
 }

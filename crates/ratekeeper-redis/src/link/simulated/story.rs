@@ -59,7 +59,7 @@ pub(super) fn keys() -> Vec<String> {
 }
 
 /// Runs many schedules, and panics at the first in which something is wrong.
-pub(super) fn play_all<W: Suffering>(count: u64) {
+pub(super) fn play_all<W: Suffering>(count: u32) {
     schedules(count, |seed| {
         let Story { faults, wrong, .. } = play::<W>(seed, 4);
         assert_eq!(wrong, None, "seed {seed}: {faults:#?}");

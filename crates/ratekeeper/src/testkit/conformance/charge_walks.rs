@@ -39,16 +39,18 @@ pub(super) async fn charge_walk(bench: &Bench<'_>, rules: &[Rules<'_>], name: &s
             })
             .collect();
         let now = (bench.now)();
-        let what = format!("{name}, seed {seed}, step {step} at {}: {whole:?} {drawn:#?}", now.as_nanos());
+        // Long, and told only if something is wrong.
+        let what = || format!("{name}, seed {seed}, step {step} at {}: {whole:?} {drawn:#?}", now.as_nanos());
         let expected = model.charge(&charges, whole, now);
-        let found = bench.store.charge(&charges, whole).await.expect(&what);
-        assert_eq!(found, expected, "{what}");
+        let charged = bench.store.charge(&charges, whole).await;
+        let found = charged.unwrap_or_else(|error| panic!("{error}: {}", what()));
+        assert_eq!(found, expected, "{}", what());
         if random.below(20) == 0 {
             // So that what was given back before the reset cannot be told from what was after.
             (bench.advance)(bench.resolution);
             let request = charges[0].request;
             model.reset(&request);
-            bench.store.reset(request).await.expect(&what);
+            bench.store.reset(request).await.unwrap_or_else(|error| panic!("{error}: {}", what()));
             (bench.advance)(bench.resolution);
         }
         if random.below(3) == 0 {
