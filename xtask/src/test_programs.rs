@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -19,13 +19,49 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// Tests of a program that run at a time, for each processor: they wait for servers more than they calculate.
 const THREADS: usize = 2;
 
+/// A test program, or a part of one, that is run by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TestRun<'a> {
+    program: &'a Artifact,
+    part: Part<'a>,
+}
+
+/// Which tests of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part<'a> {
+    /// All but those in these modules.
+    AllBut(Vec<&'a str>),
+    /// Those in this module.
+    Only(&'a str),
+}
+
+impl TestRun<'_> {
+    /// The program with its module as a manifest names it.
+    fn name(&self) -> String {
+        match self.part {
+            Part::AllBut(_) => self.program.target.clone(),
+            Part::Only(module) => format!("{}::{module}", self.program.target),
+        }
+    }
+
+    /// What the program is told. It looks for the text anywhere in the path of a test: what the one run skips, the other has.
+    fn args(&self) -> Vec<String> {
+        match &self.part {
+            Part::AllBut(modules) => {
+                modules.iter().flat_map(|module| ["--skip".to_owned(), format!("{module}::")]).collect()
+            }
+            Part::Only(module) => vec![format!("{module}::")],
+        }
+    }
+}
+
 /// The test programs, by how they are run.
 #[derive(Debug)]
 pub(crate) struct TestPrograms<'a> {
-    /// Those that may run beside others. Those that take long are first.
-    crowd: Vec<&'a Artifact>,
-    /// Those that must not.
-    alone: Vec<&'a Artifact>,
+    /// What may run beside others. What takes long is first.
+    crowd: Vec<TestRun<'a>>,
+    /// What must not.
+    alone: Vec<TestRun<'a>>,
     logs: PathBuf,
     environment: &'a Environment,
 }
@@ -33,7 +69,7 @@ pub(crate) struct TestPrograms<'a> {
 impl<'a> TestPrograms<'a> {
     /// Plans by what the packages' manifests say of them.
     pub(crate) fn new(
-        workspace: &Workspace,
+        workspace: &'a Workspace,
         built: &'a [Artifact],
         environment: &'a Environment,
     ) -> Result<Self> {
@@ -43,25 +79,25 @@ impl<'a> TestPrograms<'a> {
         Ok(TestPrograms { crowd, alone, logs, environment })
     }
 
-    /// Runs those that may run beside others, whatever fails, and names those that have failed.
+    /// Runs what may run beside others, whatever fails, and names what has failed.
     pub(crate) fn run_crowd(&self) -> Result<()> {
         let processors = side_by_side::processors();
         self.run(&self.crowd, processors, processors * THREADS)
     }
 
-    /// Runs the others likewise, one after the other.
+    /// Runs the rest likewise, one after the other.
     pub(crate) fn run_alone(&self) -> Result<()> {
         self.run(&self.alone, 1, side_by_side::processors())
     }
 
-    fn run(&self, programs: &[&Artifact], at_a_time: usize, threads: usize) -> Result<()> {
-        let ended = side_by_side::run(programs, at_a_time, |program| {
-            let failure = run_one(program, threads, &self.logs, self.environment);
+    fn run(&self, runs: &[TestRun], at_a_time: usize, threads: usize) -> Result<()> {
+        let ended = side_by_side::run(runs, at_a_time, |run| {
+            let failure = run_one(run, threads, &self.logs, self.environment);
             failure.unwrap_or_else(|error| Some(format!("could not be run: {error:#}")))
         });
         let mut failed = Vec::new();
-        for (program, failure) in programs.iter().zip(ended) {
-            failed.extend(failure.map(|how| format!("{} {} {how}", program.package, program.target)));
+        for (run, failure) in runs.iter().zip(ended) {
+            failed.extend(failure.map(|how| format!("{} {} {how}", run.program.package, run.name())));
         }
         if !failed.is_empty() {
             bail!("test programs have failed:\n{}", failed.join("\n"));
@@ -70,61 +106,89 @@ impl<'a> TestPrograms<'a> {
     }
 }
 
-fn plan<'a>(workspace: &Workspace, built: &'a [Artifact]) -> Result<(Vec<&'a Artifact>, Vec<&'a Artifact>)> {
+fn plan<'a>(
+    workspace: &'a Workspace,
+    built: &'a [Artifact],
+) -> Result<(Vec<TestRun<'a>>, Vec<TestRun<'a>>)> {
+    let programs = || built.iter().filter(|artifact| artifact.kind == ArtifactKind::Test);
+    let (mut first, mut crowd, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for member in &workspace.members {
         for name in member.tests_alone.iter().chain(&member.tests_first) {
-            let mut programs = built.iter().filter(|artifact| artifact.kind == ArtifactKind::Test);
-            if !programs.any(|program| program.package == member.name && program.target == *name) {
-                bail!("{}: there is no test program `{name}`", member.manifest.display());
+            let target = name.split("::").next().unwrap_or_default();
+            if !programs().any(|program| program.package == member.name && program.target == target) {
+                bail!("{}: there is no test program `{target}`", member.manifest.display());
             }
         }
     }
-    let is_named = |program: &Artifact, names: fn(&crate::workspace::Member) -> &[String]| {
-        let mut members = workspace.members.iter().filter(|member| member.name == program.package);
-        members.any(|member| names(member).contains(&program.target))
-    };
-    let programs = built.iter().filter(|artifact| artifact.kind == ArtifactKind::Test);
-    let (alone, mut crowd): (Vec<_>, Vec<_>) =
-        programs.partition(|program| is_named(program, |member| &member.tests_alone));
-    crowd.sort_by_key(|program| !is_named(program, |member| &member.tests_first));
-    Ok((crowd, alone))
+    for program in programs() {
+        let Some(member) = workspace.members.iter().find(|member| member.name == program.package) else {
+            bail!("{} is of no member of the workspace", program.target);
+        };
+        if member.tests_alone.contains(&program.target) {
+            alone.push(TestRun { program, part: Part::AllBut(Vec::new()) });
+            continue;
+        }
+        let modules = |name: &'a String| {
+            name.split_once("::").filter(|(target, _)| *target == program.target).map(|(_, module)| module)
+        };
+        let modules: Vec<&str> = member.tests_alone.iter().filter_map(modules).collect();
+        alone.extend(modules.iter().map(|module| TestRun { program, part: Part::Only(module) }));
+        let is_first = member.tests_first.contains(&program.target);
+        let runs = if is_first { &mut first } else { &mut crowd };
+        runs.push(TestRun { program, part: Part::AllBut(modules) });
+    }
+    first.append(&mut crowd);
+    Ok((first, alone))
 }
 
-/// Runs one program, and prints what it has said when it has ended. Returns how it failed, if it did.
+/// Runs a program or its part, and prints what it has said when it has ended. Returns how it failed, if it did.
 fn run_one(
-    program: &Artifact,
+    run: &TestRun,
     threads: usize,
     logs: &Path,
     environment: &Environment,
 ) -> Result<Option<String>> {
-    let Artifact { package, folder, target, executable, .. } = program;
-    let name = executable.file_name().context("a program has a name")?;
-    let log = logs.join(name).with_extension("log");
+    let Artifact { package, folder, executable, .. } = run.program;
+    let (name, args) = (run.name(), run.args());
+    let file = executable.file_name().context("a program has a name")?.to_string_lossy();
+    let part = if let Part::Only(module) = run.part { format!("-{module}") } else { String::new() };
+    let log = logs.join(format!("{file}{part}.log"));
     let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut command = run::of_no_package(Command::new(executable));
     // As cargo starts it.
-    command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).envs(environment.vars());
+    command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).envs(environment.vars()).args(&args);
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         command.env("RUST_TEST_THREADS", threads.to_string());
     }
     command.stdout(output.try_clone()?).stderr(output);
     let began = Instant::now();
     let end = run::within(LIMIT, &mut command)?;
-    let failure = match end {
-        Some(status) if status.success() => None,
-        Some(status) => Some(format!("ended with {status}")),
-        None => Some(format!("ran for {} s and was killed", LIMIT.as_secs())),
-    };
     let (took, said) = (began.elapsed().as_secs_f64(), fs::read(&log)?);
+    let said = String::from_utf8_lossy(&said);
+    let failure = failure(&run.part, end, &said);
     let how = failure.as_ref().map_or_else(String::new, |how| format!(", {how}"));
     // At once, so that nothing of another one comes in between.
-    let said = String::from_utf8_lossy(&said);
-    run::say(&format!("\n$ {package}: {target}\n{said}{package}: {target}: {took:.1} s{how}"));
+    run::say(&format!("\n$ {package}: {name} {}\n{said}{package}: {name}: {took:.1} s{how}", args.join(" ")));
     Ok(failure)
+}
+
+/// How a run has failed that ended so, or did not end, and said that.
+fn failure(part: &Part, end: Option<ExitStatus>, said: &str) -> Option<String> {
+    match end {
+        None => Some(format!("ran for {} s and was killed", LIMIT.as_secs())),
+        Some(status) if !status.success() => Some(format!("ended with {status}")),
+        // A module that was renamed would not be missed.
+        Some(_) if matches!(part, Part::Only(_)) && said.contains("\nrunning 0 tests\n") => {
+            Some("has no tests".to_owned())
+        }
+        Some(_) => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use serde_json::json;
 
@@ -138,8 +202,11 @@ mod tests {
         }
     }
 
+    /// With a target directory of its own.
     fn workspace(alone: &[&str], first: &[&str]) -> Workspace {
-        let target = std::env::temp_dir().join(format!("xtask-programs-{}", std::process::id()));
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let target = std::env::temp_dir().join(format!("xtask-programs-{}-{number}", std::process::id()));
         Workspace::parse(&json!({
             "workspace_root": "/w",
             "target_directory": target,
@@ -156,16 +223,29 @@ mod tests {
     #[test]
     fn who_runs_alone_and_who_first_is_said_by_the_manifest() {
         let built = ["loud", "quick", "slow"].map(|name| program(name, "true"));
-        let names = |programs: Vec<&Artifact>| {
-            programs.iter().map(|program| program.target.clone()).collect::<Vec<_>>()
+        let names = |runs: &[TestRun]| {
+            let command = |run: &TestRun| [vec![run.name()], run.args()].concat().join(" ");
+            runs.iter().map(command).collect::<Vec<_>>()
         };
-        let (crowd, alone) = plan(&workspace(&["loud"], &["slow"]), &built).unwrap();
-        assert_eq!(
-            (names(crowd), names(alone)),
-            (vec!["slow".into(), "quick".into()], vec!["loud".to_owned()])
-        );
-        let error = plan(&workspace(&["gone"], &[]), &built).unwrap_err();
-        assert_eq!(error.to_string(), "a/Cargo.toml: there is no test program `gone`");
+        let workspaces = workspace(&["loud", "slow::clocks", "slow::stalls"], &["slow"]);
+        let (crowd, alone) = plan(&workspaces, &built).unwrap();
+        assert_eq!(names(&crowd), ["slow --skip clocks:: --skip stalls::", "quick"]);
+        assert_eq!(names(&alone), ["loud", "slow::clocks clocks::", "slow::stalls stalls::"]);
+        for name in ["gone", "gone::clocks"] {
+            let workspace = workspace(&[name], &[]);
+            let error = plan(&workspace, &built).unwrap_err();
+            assert_eq!(error.to_string(), "a/Cargo.toml: there is no test program `gone`");
+        }
+    }
+
+    #[test]
+    fn a_module_without_tests_is_not_taken_for_one_that_passed() {
+        let said = |part: &Part, count: u32| {
+            failure(part, Some(ExitStatus::default()), &format!("\nrunning {count} tests\n"))
+        };
+        assert_eq!(said(&Part::Only("here"), 2), None);
+        assert_eq!(said(&Part::Only("gone"), 0), Some("has no tests".to_owned()));
+        assert_eq!(said(&Part::AllBut(Vec::new()), 0), None, "a binary may have none");
     }
 
     #[test]

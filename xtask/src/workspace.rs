@@ -29,7 +29,7 @@ pub(crate) struct Member {
     pub(crate) targets: Vec<CargoTarget>,
     /// Examples that cannot run unattended: `[package.metadata.xtask] manual-examples`.
     pub(crate) manual_examples: Vec<String>,
-    /// Test programs that must not run beside others: `[package.metadata.xtask] tests-alone`.
+    /// Test programs, or modules of them (`wire::crash`), that must not run beside others: `[package.metadata.xtask] tests-alone`.
     pub(crate) tests_alone: Vec<String>,
     /// Test programs that take long, so that they begin first: `[package.metadata.xtask] tests-first`.
     pub(crate) tests_first: Vec<String>,
