@@ -90,7 +90,7 @@ impl<'a> TestPrograms<'a> {
         self.run(&self.alone, 1, side_by_side::processors())
     }
 
-    fn run(&self, runs: &[TestRun], at_a_time: usize, threads: usize) -> Result<()> {
+    fn run(&self, runs: &[TestRun<'_>], at_a_time: usize, threads: usize) -> Result<()> {
         let ended = side_by_side::run(runs, at_a_time, |run| {
             let failure = run_one(run, threads, &self.logs, self.environment);
             failure.unwrap_or_else(|error| Some(format!("could not be run: {error:#}")))
@@ -106,10 +106,7 @@ impl<'a> TestPrograms<'a> {
     }
 }
 
-fn plan<'a>(
-    workspace: &'a Workspace,
-    built: &'a [Artifact],
-) -> Result<(Vec<TestRun<'a>>, Vec<TestRun<'a>>)> {
+fn plan<'a>(workspace: &'a Workspace, built: &'a [Artifact]) -> Result<(Vec<TestRun<'a>>, Vec<TestRun<'a>>)> {
     let programs = || built.iter().filter(|artifact| artifact.kind == ArtifactKind::Test);
     let (mut first, mut crowd, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for member in &workspace.members {
@@ -143,7 +140,7 @@ fn plan<'a>(
 
 /// Runs a program or its part, and prints what it has said when it has ended. Returns how it failed, if it did.
 fn run_one(
-    run: &TestRun,
+    run: &TestRun<'_>,
     threads: usize,
     logs: &Path,
     environment: &Environment,
@@ -173,7 +170,7 @@ fn run_one(
 }
 
 /// How a run has failed that ended so, or did not end, and said that.
-fn failure(part: &Part, end: Option<ExitStatus>, said: &str) -> Option<String> {
+fn failure(part: &Part<'_>, end: Option<ExitStatus>, said: &str) -> Option<String> {
     match end {
         None => Some(format!("ran for {} s and was killed", LIMIT.as_secs())),
         Some(status) if !status.success() => Some(format!("ended with {status}")),
@@ -223,8 +220,8 @@ mod tests {
     #[test]
     fn who_runs_alone_and_who_first_is_said_by_the_manifest() {
         let built = ["loud", "quick", "slow"].map(|name| program(name, "true"));
-        let names = |runs: &[TestRun]| {
-            let command = |run: &TestRun| [vec![run.name()], run.args()].concat().join(" ");
+        let names = |runs: &[TestRun<'_>]| {
+            let command = |run: &TestRun<'_>| [vec![run.name()], run.args()].concat().join(" ");
             runs.iter().map(command).collect::<Vec<_>>()
         };
         let workspaces = workspace(&["loud", "slow::clocks", "slow::stalls"], &["slow"]);
@@ -240,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_module_without_tests_is_not_taken_for_one_that_passed() {
-        let said = |part: &Part, count: u32| {
+        let said = |part: &Part<'_>, count: u32| {
             failure(part, Some(ExitStatus::default()), &format!("\nrunning {count} tests\n"))
         };
         assert_eq!(said(&Part::Only("here"), 2), None);

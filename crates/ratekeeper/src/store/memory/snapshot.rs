@@ -59,7 +59,9 @@ impl MemoryStore {
         for shard in self.shards.iter() {
             writer.write(shard);
             // If somebody waits for this processor, let it be now, while no lock is held.
-            std::thread::yield_now();
+            if writer.is_turn_over() {
+                std::thread::yield_now();
+            }
         }
         out.reserve_exact(writer.len() + 8);
         writer.finish(&mut out);
