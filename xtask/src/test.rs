@@ -48,13 +48,17 @@ pub(crate) fn run(workspace: &Workspace, is_thorough: bool) -> Result<()> {
     thread::scope(|scope| {
         let humble = scope.spawn(|| {
             step("documentation", || document(workspace, environment))?;
-            step("loom", || loom::run(workspace, environment))
+            step("loom", || loom::run(workspace, environment))?;
+            step("doc tests", || {
+                let mut cargo = run::humble_cargo();
+                cargo.current_dir(&workspace.root).envs(environment.vars());
+                succeed(cargo.args(["test", "--workspace", "--all-features", "--doc"]))
+            })
         });
         let alone = step("tests that run alone", || programs.run_alone());
         let humble = humble.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         alone.and(humble)
     })?;
-    step("doc tests", || cargo("test --workspace --all-features --doc", environment))?;
     step("examples", || examples::run(workspace, &built, environment))?;
     step("packages", || packages::run(workspace))?;
     step("supply chain", || supply::deny::check_rules(workspace))?;

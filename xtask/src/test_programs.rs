@@ -16,14 +16,19 @@ use crate::workspace::Workspace;
 /// A test program that runs longer hangs: the longest takes some minutes, and a quarter of an hour if it is thorough.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// Tests of a program that run at a time, for each processor: they wait for servers more than they calculate.
-const THREADS: usize = 2;
+/// Tests of a program that run at a time, for each processor, beside another program: they wait for servers more than they calculate.
+const CROWD_THREADS: usize = 2;
+
+/// The same for programs that run alone, and mostly wait.
+const WAITING_THREADS: usize = 3;
 
 /// A test program, or a part of one, that is run by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TestRun<'a> {
     program: &'a Artifact,
     part: Part<'a>,
+    /// How many of its tests run at a time, for each processor.
+    threads: usize,
 }
 
 /// Which tests of a program.
@@ -81,18 +86,17 @@ impl<'a> TestPrograms<'a> {
 
     /// Runs what may run beside others, whatever fails, and names what has failed.
     pub(crate) fn run_crowd(&self) -> Result<()> {
-        let processors = side_by_side::processors();
-        self.run(&self.crowd, processors, processors * THREADS)
+        self.run(&self.crowd, side_by_side::processors())
     }
 
     /// Runs the rest likewise, one after the other.
     pub(crate) fn run_alone(&self) -> Result<()> {
-        self.run(&self.alone, 1, side_by_side::processors())
+        self.run(&self.alone, 1)
     }
 
-    fn run(&self, runs: &[TestRun<'_>], at_a_time: usize, threads: usize) -> Result<()> {
+    fn run(&self, runs: &[TestRun<'_>], at_a_time: usize) -> Result<()> {
         let ended = side_by_side::run(runs, at_a_time, |run| {
-            let failure = run_one(run, threads, &self.logs, self.environment);
+            let failure = run_one(run, &self.logs, self.environment);
             failure.unwrap_or_else(|error| Some(format!("could not be run: {error:#}")))
         });
         let mut failed = Vec::new();
@@ -110,7 +114,8 @@ fn plan<'a>(workspace: &'a Workspace, built: &'a [Artifact]) -> Result<(Vec<Test
     let programs = || built.iter().filter(|artifact| artifact.kind == ArtifactKind::Test);
     let (mut first, mut crowd, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for member in &workspace.members {
-        for name in member.tests_alone.iter().chain(&member.tests_first) {
+        let named = [&member.tests_alone, &member.tests_first, &member.tests_waiting];
+        for name in named.into_iter().flatten() {
             let target = name.split("::").next().unwrap_or_default();
             if !programs().any(|program| program.package == member.name && program.target == target) {
                 bail!("{}: there is no test program `{target}`", member.manifest.display());
@@ -121,30 +126,26 @@ fn plan<'a>(workspace: &'a Workspace, built: &'a [Artifact]) -> Result<(Vec<Test
         let Some(member) = workspace.members.iter().find(|member| member.name == program.package) else {
             bail!("{} is of no member of the workspace", program.target);
         };
+        let threads = if member.tests_waiting.contains(&program.target) { WAITING_THREADS } else { 1 };
         if member.tests_alone.contains(&program.target) {
-            alone.push(TestRun { program, part: Part::AllBut(Vec::new()) });
+            alone.push(TestRun { program, part: Part::AllBut(Vec::new()), threads });
             continue;
         }
         let modules = |name: &'a String| {
             name.split_once("::").filter(|(target, _)| *target == program.target).map(|(_, module)| module)
         };
         let modules: Vec<&str> = member.tests_alone.iter().filter_map(modules).collect();
-        alone.extend(modules.iter().map(|module| TestRun { program, part: Part::Only(module) }));
+        alone.extend(modules.iter().map(|module| TestRun { program, part: Part::Only(module), threads }));
         let is_first = member.tests_first.contains(&program.target);
         let runs = if is_first { &mut first } else { &mut crowd };
-        runs.push(TestRun { program, part: Part::AllBut(modules) });
+        runs.push(TestRun { program, part: Part::AllBut(modules), threads: CROWD_THREADS });
     }
     first.append(&mut crowd);
     Ok((first, alone))
 }
 
 /// Runs a program or its part, and prints what it has said when it has ended. Returns how it failed, if it did.
-fn run_one(
-    run: &TestRun<'_>,
-    threads: usize,
-    logs: &Path,
-    environment: &Environment,
-) -> Result<Option<String>> {
+fn run_one(run: &TestRun<'_>, logs: &Path, environment: &Environment) -> Result<Option<String>> {
     let Artifact { package, folder, executable, .. } = run.program;
     let (name, args) = (run.name(), run.args());
     let file = executable.file_name().context("a program has a name")?.to_string_lossy();
@@ -155,7 +156,7 @@ fn run_one(
     // As cargo starts it.
     command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).envs(environment.vars()).args(&args);
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        command.env("RUST_TEST_THREADS", threads.to_string());
+        command.env("RUST_TEST_THREADS", (run.threads * side_by_side::processors()).to_string());
     }
     command.stdout(output.try_clone()?).stderr(output);
     let began = Instant::now();

@@ -33,6 +33,8 @@ pub(crate) struct Member {
     pub(crate) tests_alone: Vec<String>,
     /// Test programs that take long, so that they begin first: `[package.metadata.xtask] tests-first`.
     pub(crate) tests_first: Vec<String>,
+    /// Those that run alone and mostly wait, so that more of their tests run at a time: `[package.metadata.xtask] tests-waiting`.
+    pub(crate) tests_waiting: Vec<String>,
 }
 
 /// One line of a member's dependency tables, under its package name even when it is renamed.
@@ -94,6 +96,7 @@ impl Member {
             manual_examples: strings(&package["metadata"]["xtask"], "manual-examples"),
             tests_alone: strings(&package["metadata"]["xtask"], "tests-alone"),
             tests_first: strings(&package["metadata"]["xtask"], "tests-first"),
+            tests_waiting: strings(&package["metadata"]["xtask"], "tests-waiting"),
         })
     }
 
