@@ -1,6 +1,6 @@
 //! The seeds of the fuzz targets, replayed without a fuzzer.
 
-use ratekeeper::store::exercise_snapshot;
+use ratekeeper::store::{exercise_record, exercise_snapshot};
 use ratekeeper::testkit::fuzz::{self, replay};
 
 #[test]
@@ -11,6 +11,11 @@ fn decode_ascii() {
 #[test]
 fn decode_binary() {
     replay("decode_binary", fuzz::decode_binary);
+}
+
+#[test]
+fn key_record() {
+    replay("key_record", exercise_record);
 }
 
 #[test]

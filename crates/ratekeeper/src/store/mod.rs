@@ -22,11 +22,11 @@ pub use front::{DenialSettings, LeaseSettings, StoreFront};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
 pub use leased::{LeaseStatistics, Leased};
-#[cfg(any(test, feature = "testkit"))]
-#[doc(hidden)]
-pub use memory::exercise_snapshot;
 pub use memory::{
     Hashing, KeyRecord, ListedHold, LoadedKeys, MemoryStore, MemoryStoreBuilder, SnapshotError,
     StoreStatistics,
 };
+#[cfg(any(test, feature = "testkit"))]
+#[doc(hidden)]
+pub use memory::{exercise_record, exercise_snapshot};
 pub use on_full::OnFull;

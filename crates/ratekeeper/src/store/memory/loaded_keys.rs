@@ -143,7 +143,8 @@ impl LoadedKeys {
         states as u64 + shard.holder(hash).map_or(0, |holder| u64::from(holder.live))
     }
 
-    /// Returns what is known of a key now; none if that is nothing. Equal bytes mean that nothing has changed.
+    /// Returns what is known of a key now; none if that is nothing. Equal bytes mean that nothing has changed, and the bytes are
+    /// equal if nothing has.
     pub fn record(&self, key: Key<'_>) -> Option<KeyRecord> {
         let (hash, shard) = (self.store.hasher.hash(key), self.store.shards.at(0).lock());
         let mut slice = ShardSlice::default();
@@ -151,7 +152,7 @@ impl LoadedKeys {
         let mut bytes = Vec::with_capacity(64 + slice.bytes.len());
         bytes.push(VERSION);
         bytes.extend_from_slice(&slice.states.to_be_bytes());
-        bytes.extend_from_slice(&slice.bytes);
+        slice.sorted().for_each(|state| bytes.extend_from_slice(state));
         let mut expires = None;
         let tats = shard.instants.iter().map(|(tag, tat)| (tag, tat.expires_at()));
         let rest = shard.rest.iter().flat_map(|rest| {

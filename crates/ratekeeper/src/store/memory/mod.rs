@@ -85,7 +85,7 @@ pub use listed_hold::ListedHold;
 pub use loaded_keys::{KeyRecord, LoadedKeys};
 pub use snapshot_error::SnapshotError;
 #[cfg(any(test, feature = "testkit"))]
-pub use snapshot_exercise::exercise_snapshot;
+pub use snapshot_exercise::{exercise_record, exercise_snapshot};
 pub use statistics::StoreStatistics;
 pub use store::MemoryStore;
 pub use tag::Hashing;

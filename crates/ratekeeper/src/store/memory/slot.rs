@@ -23,7 +23,7 @@ impl Expires for Tat {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packed {
     pub(super) expires: Timestamp,
-    pub(super) words: [u64; 3],
+    pub(super) words: [u64; Self::WORDS],
 }
 
 impl Expires for Packed {
@@ -33,6 +33,9 @@ impl Expires for Packed {
 }
 
 impl Packed {
+    /// The most words that a state takes.
+    pub(super) const WORDS: usize = 3;
+
     /// Returns a state, or a fresh key's, as it stands now under a quota whose states are packed.
     pub(super) fn view<'q>(
         state: Option<&Self>,

@@ -1,9 +1,12 @@
-//! Any bytes as a snapshot, for tests and for fuzzing: they are refused, or they are a store that can be used.
+//! Any bytes as a snapshot, or as the record of a key, for tests and for fuzzing: they are refused, or they are a store that
+//! can be used.
 
 use std::sync::Arc;
 
 use super::builder::MemoryStoreBuilder;
+use super::loaded_keys::LoadedKeys;
 use super::snapshot::checksum;
+use super::snapshot_error::SnapshotError;
 use super::store::MemoryStore;
 use crate::port::{HoldAction, HoldChange, HoldId, HoldRequest, Plans, Request, Store};
 use crate::testkit::FakeClock;
@@ -13,6 +16,9 @@ use crate::{Amounts, Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, Ti
 const IS_MENDED: u8 = 1;
 /// The store keeps keys in clear.
 const KEEPS_KEYS: u8 = 2;
+
+/// A second key has the record, too.
+const IS_OF_BOTH: u8 = 1;
 
 /// When snapshots of the seeds were written. The store is restored some seconds later.
 const WRITTEN: Timestamp = Timestamp::from_secs(1_700_000_000);
@@ -40,10 +46,7 @@ pub fn exercise_snapshot(bytes: &[u8]) {
     let builder = || builder(&clock).keep_keys(flags & KEEPS_KEYS != 0);
     let store = match builder().restore(&file) {
         Ok(store) => store,
-        Err(error) => {
-            let error = error.to_string();
-            return assert!(error.len() <= 256 && !error.contains(char::is_control), "{error}");
-        }
+        Err(error) => return check_error(&error),
     };
     // A state takes 25 bytes at least, and a hold more than that.
     assert!(store.statistics().keys * 25 <= file.len(), "{} states of {} bytes", store.len(), file.len());
@@ -55,6 +58,50 @@ pub fn exercise_snapshot(bytes: &[u8]) {
         clock.advance(Nanos::from_secs(7 << round));
     }
     check_again(&store, builder());
+}
+
+/// Loads bytes, after a byte that tells how much later it is and whether a second key has them too, as what is known of a
+/// key, and uses the store that they are.
+///
+/// # Panics
+///
+/// A key has more than its quota; what is written of it cannot be loaded again, or is not the same then; or the error is not
+/// one short line.
+pub fn exercise_record(bytes: &[u8]) {
+    let (flags, record) = bytes.split_first().unwrap_or((&0, &[]));
+    let now = WRITTEN + Nanos::from_secs(u64::from(flags >> 4) * 5);
+    let keys = KEYS.map(key);
+    let loaded = LoadedKeys::of(now, keys.len());
+    for key in &keys[..=usize::from(flags & IS_OF_BOTH != 0)] {
+        if let Err(error) = loaded.load(*key, record) {
+            return check_error(&error);
+        }
+    }
+    // A state takes 25 bytes at least, and a hold more than that.
+    assert!(loaded.store().len() * 25 <= record.len() * 2);
+    let plans = [plan("rates", RATES), plan("held", HELD)];
+    for _ in 0..2 {
+        for (key, name) in keys.into_iter().zip(KEYS) {
+            if let Some(written) = loaded.record(key) {
+                let again = LoadedKeys::at(now);
+                assert_eq!(again.load(key, &written.bytes), Ok(()), "what was written cannot be loaded");
+                assert_eq!(again.record(key), Some(written), "what was loaded is written as it was");
+            }
+            loaded.live(key);
+            use_key(loaded.store(), name, &plans);
+        }
+    }
+}
+
+/// Says in one short line what is wrong.
+fn check_error(error: &SnapshotError) {
+    let error = error.to_string();
+    assert!(error.len() <= 256 && !error.contains(char::is_control), "{error}");
+}
+
+fn key(name: &str) -> Key<'_> {
+    let Ok(key) = Key::new(name) else { panic!("{name}") };
+    key
 }
 
 fn builder(clock: &FakeClock) -> MemoryStoreBuilder {
@@ -81,7 +128,7 @@ fn check_again(store: &MemoryStore, builder: MemoryStoreBuilder) {
 
 /// Asks for everything that a key can be asked for. However wrong its states are, it has no more than its quotas.
 fn use_key(store: &MemoryStore, key: &str, plans: &[Arc<Plan>; 2]) {
-    let Ok(key) = Key::new(key) else { panic!("key") };
+    let key = self::key(key);
     let [rates, held] = plans;
     for cost in [Cost::ZERO, Cost::ONE, Cost::new(3)] {
         ask(store, Request::new(key, Rules::Plans(std::slice::from_ref(rates)), cost));
@@ -170,6 +217,32 @@ mod tests {
                     let mut changed = [&[flags], &file[..]].concat();
                     changed[at + 1] = byte;
                     exercise_snapshot(&changed);
+                }
+            }
+        }
+    }
+
+    /// What is known of a key that was asked for everything, and then reset.
+    fn record(is_reset: bool) -> Vec<u8> {
+        let (loaded, plans) = (LoadedKeys::at(WRITTEN), [plan("rates", RATES), plan("held", HELD)]);
+        use_key(loaded.store(), KEYS[0], &plans);
+        if is_reset {
+            let request = Request::new(key(KEYS[0]), Rules::Plans(&plans[..1]), Cost::ONE);
+            assert!(loaded.store().reset(request).now().unwrap().is_ok());
+        }
+        loaded.record(key(KEYS[0])).unwrap().bytes
+    }
+
+    #[test]
+    fn any_byte_of_a_record_may_be_another() {
+        for (flags, is_reset) in [(0, false), (IS_OF_BOTH, false), (0x10, true)] {
+            let record = [&[flags][..], &record(is_reset)].concat();
+            exercise_record(&record);
+            for at in (1..record.len()).step_by(3) {
+                for byte in [0, 1, 0x7f, 0xff] {
+                    let mut changed = record.clone();
+                    changed[at] = byte;
+                    exercise_record(&changed);
                 }
             }
         }
