@@ -58,15 +58,23 @@ pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
         })?;
         row.context("a step that passed has been run")
     };
-    let rows: Vec<FuzzRun> =
-        side_by_side::run(&targets, side_by_side::processors(), run).into_iter().collect::<Result<_>>()?;
+    // One that could not be run does not hide what the others have found.
+    let (mut rows, mut problems) = (Vec::new(), Vec::new());
+    for ended in side_by_side::run(&targets, side_by_side::processors(), run) {
+        match ended {
+            Ok(row) => rows.push(row),
+            Err(error) => problems.push(format!("{error:#}")),
+        }
+    }
     table(&rows).iter().for_each(|line| say(line));
     let failed: Vec<&str> = rows.iter().flat_map(|row| &row.failures).map(String::as_str).collect();
-    match failed.is_empty() {
+    if !failed.is_empty() {
+        let failed = failed.join(", ");
+        problems.push(format!("targets have failed: {failed}; mend it, and keep the inputs in fuzz/corpus"));
+    }
+    match problems.is_empty() {
         true => Ok(()),
-        false => {
-            bail!("targets have failed: {}; mend it, and keep the inputs in fuzz/corpus", failed.join(", "))
-        }
+        false => bail!("{}", problems.join("; ")),
     }
 }
 
@@ -100,6 +108,9 @@ impl FuzzOptions {
         if targets.is_empty() {
             targets = all.to_vec();
         }
+        // One that is named twice would run beside itself, in one folder.
+        targets.sort();
+        targets.dedup();
         Ok(FuzzOptions { minutes, targets })
     }
 }

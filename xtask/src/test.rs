@@ -57,7 +57,10 @@ pub(crate) fn run(workspace: &Workspace, is_thorough: bool) -> Result<()> {
         });
         let alone = step("tests that run alone", || programs.run_alone());
         let humble = humble.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
-        alone.and(humble)
+        match (alone, humble) {
+            (Err(alone), Err(humble)) => Err(alone.context(format!("{humble:#}; and"))),
+            (alone, humble) => alone.and(humble),
+        }
     })?;
     step("examples", || examples::run(workspace, &built, environment))?;
     step("packages", || packages::run(workspace))?;

@@ -14,20 +14,21 @@ use crate::side_by_side;
 use crate::workspace::Workspace;
 
 /// A test program that runs longer hangs: the longest takes some minutes, and a quarter of an hour if it is thorough.
-const LIMIT: Duration = Duration::from_secs(3600);
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Tests of a program that run at a time, for each processor, beside another program: they wait for servers more than they calculate.
-const CROWD_THREADS: usize = 2;
+/// Tests of a program that run at a time beside other programs, of which there are as many as processors: they wait for servers more
+/// than they calculate.
+const CROWD_THREADS: usize = 4;
 
-/// The same for programs that run alone, and mostly wait.
-const WAITING_THREADS: usize = 3;
+/// Tests that run at a time for each processor, if their program runs alone and they mostly wait.
+const WAITING_THREADS: usize = 2;
 
 /// A test program, or a part of one, that is run by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TestRun<'a> {
     program: &'a Artifact,
     part: Part<'a>,
-    /// How many of its tests run at a time, for each processor.
+    /// How many of its tests run at a time.
     threads: usize,
 }
 
@@ -114,31 +115,43 @@ fn plan<'a>(workspace: &'a Workspace, built: &'a [Artifact]) -> Result<(Vec<Test
     let programs = || built.iter().filter(|artifact| artifact.kind == ArtifactKind::Test);
     let (mut first, mut crowd, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for member in &workspace.members {
-        let named = [&member.tests_alone, &member.tests_first, &member.tests_waiting];
-        for name in named.into_iter().flatten() {
-            let target = name.split("::").next().unwrap_or_default();
+        let manifest = member.manifest.display();
+        let of_modules = member.tests_alone.iter().map(|name| name.split("::").next().unwrap_or_default());
+        let of_programs = member.tests_first.iter().chain(&member.tests_waiting).map(String::as_str);
+        for target in of_modules.chain(of_programs) {
             if !programs().any(|program| program.package == member.name && program.target == target) {
-                bail!("{}: there is no test program `{target}`", member.manifest.display());
+                bail!("{manifest}: there is no test program `{target}`");
             }
         }
+        // What would be said in vain.
+        if let Some(name) = member.tests_first.iter().find(|name| member.tests_alone.contains(name)) {
+            bail!("{manifest}: `{name}` runs alone, so it cannot be among `tests-first`");
+        }
+        if let Some(name) = member.tests_waiting.iter().find(|name| !member.tests_alone.contains(name)) {
+            bail!("{manifest}: `{name}` is among `tests-waiting`, so it must be among `tests-alone`");
+        }
     }
+    let processors = side_by_side::processors();
     for program in programs() {
         let Some(member) = workspace.members.iter().find(|member| member.name == program.package) else {
             bail!("{} is of no member of the workspace", program.target);
         };
-        let threads = if member.tests_waiting.contains(&program.target) { WAITING_THREADS } else { 1 };
-        if member.tests_alone.contains(&program.target) {
-            alone.push(TestRun { program, part: Part::AllBut(Vec::new()), threads });
-            continue;
-        }
+        let is_waiting = member.tests_waiting.contains(&program.target);
+        let threads = if is_waiting { processors * WAITING_THREADS } else { processors };
         let modules = |name: &'a String| {
             name.split_once("::").filter(|(target, _)| *target == program.target).map(|(_, module)| module)
         };
         let modules: Vec<&str> = member.tests_alone.iter().filter_map(modules).collect();
-        alone.extend(modules.iter().map(|module| TestRun { program, part: Part::Only(module), threads }));
-        let is_first = member.tests_first.contains(&program.target);
-        let runs = if is_first { &mut first } else { &mut crowd };
-        runs.push(TestRun { program, part: Part::AllBut(modules), threads: CROWD_THREADS });
+        let of_module = |module: &&'a str| TestRun { program, part: Part::Only(module), threads: processors };
+        alone.extend(modules.iter().map(of_module));
+        let part = Part::AllBut(modules);
+        if member.tests_alone.contains(&program.target) {
+            alone.push(TestRun { program, part, threads });
+        } else {
+            let is_first = member.tests_first.contains(&program.target);
+            let runs = if is_first { &mut first } else { &mut crowd };
+            runs.push(TestRun { program, part, threads: CROWD_THREADS });
+        }
     }
     first.append(&mut crowd);
     Ok((first, alone))
@@ -156,7 +169,7 @@ fn run_one(run: &TestRun<'_>, logs: &Path, environment: &Environment) -> Result<
     // As cargo starts it.
     command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).envs(environment.vars()).args(&args);
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        command.env("RUST_TEST_THREADS", (run.threads * side_by_side::processors()).to_string());
+        command.env("RUST_TEST_THREADS", run.threads.to_string());
     }
     command.stdout(output.try_clone()?).stderr(output);
     let began = Instant::now();
@@ -201,7 +214,7 @@ mod tests {
     }
 
     /// With a target directory of its own.
-    fn workspace(alone: &[&str], first: &[&str]) -> Workspace {
+    fn workspace(alone: &[&str], first: &[&str], waiting: &[&str]) -> Workspace {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let target = std::env::temp_dir().join(format!("xtask-programs-{}-{number}", std::process::id()));
@@ -212,7 +225,7 @@ mod tests {
                 "name": "a",
                 "manifest_path": "/w/a/Cargo.toml",
                 "targets": [],
-                "metadata": { "xtask": { "tests-alone": alone, "tests-first": first } },
+                "metadata": { "xtask": { "tests-alone": alone, "tests-first": first, "tests-waiting": waiting } },
             }],
         }))
         .unwrap()
@@ -225,14 +238,37 @@ mod tests {
             let command = |run: &TestRun<'_>| [vec![run.name()], run.args()].concat().join(" ");
             runs.iter().map(command).collect::<Vec<_>>()
         };
-        let workspaces = workspace(&["loud", "slow::clocks", "slow::stalls"], &["slow"]);
+        let workspaces = workspace(&["loud", "slow::clocks", "slow::stalls"], &["slow"], &["loud"]);
         let (crowd, alone) = plan(&workspaces, &built).unwrap();
         assert_eq!(names(&crowd), ["slow --skip clocks:: --skip stalls::", "quick"]);
         assert_eq!(names(&alone), ["loud", "slow::clocks clocks::", "slow::stalls stalls::"]);
-        for name in ["gone", "gone::clocks"] {
-            let workspace = workspace(&[name], &[]);
+        let processors = side_by_side::processors();
+        assert_eq!((alone[1].threads, crowd[0].threads), (processors, CROWD_THREADS));
+        let workspaces = workspace(&["loud", "loud::clocks"], &[], &["loud"]);
+        let (_, alone) = plan(&workspaces, &built).unwrap();
+        assert_eq!(names(&alone), ["loud::clocks clocks::", "loud --skip clocks::"]);
+        assert_eq!((alone[0].threads, alone[1].threads), (processors, processors * WAITING_THREADS));
+    }
+
+    #[test]
+    fn what_a_manifest_says_in_vain_is_an_error() {
+        let built = ["loud", "slow"].map(|name| program(name, "true"));
+        let nobody = "there is no test program";
+        for (alone, first, waiting, expected) in [
+            ("gone", "slow", "gone", format!("{nobody} `gone`")),
+            ("gone::clocks", "slow", "gone", format!("{nobody} `gone`")),
+            ("loud", "slow::clocks", "loud", format!("{nobody} `slow::clocks`")),
+            ("loud", "loud", "loud", "`loud` runs alone, so it cannot be among `tests-first`".to_owned()),
+            (
+                "loud",
+                "slow",
+                "slow",
+                "`slow` is among `tests-waiting`, so it must be among `tests-alone`".to_owned(),
+            ),
+        ] {
+            let workspace = workspace(&[alone], &[first], &[waiting]);
             let error = plan(&workspace, &built).unwrap_err();
-            assert_eq!(error.to_string(), "a/Cargo.toml: there is no test program `gone`");
+            assert_eq!(error.to_string(), format!("a/Cargo.toml: {expected}"));
         }
     }
 
@@ -248,7 +284,7 @@ mod tests {
 
     #[test]
     fn all_are_run_and_those_that_failed_are_named() {
-        let (workspace, nothing) = (workspace(&["d"], &[]), Environment::default());
+        let (workspace, nothing) = (workspace(&["d"], &[], &[]), Environment::default());
         let built = [("a", "false"), ("b", "true"), ("c", "false"), ("d", "false")];
         let built = built.map(|(name, executable)| program(name, executable));
         let programs = TestPrograms::new(&workspace, &built, &nothing).unwrap();

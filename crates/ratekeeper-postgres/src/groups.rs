@@ -153,7 +153,8 @@ mod tests {
 
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(9);
+    /// Far longer than a test takes.
+    const LONG: Duration = Duration::from_secs(9_000);
 
     fn call(keys: &[&str], time: Duration) -> (Call, impl Sized) {
         Call::new(keys.iter().map(|key| key.as_bytes().into()).collect(), time, |_| Ok(()))

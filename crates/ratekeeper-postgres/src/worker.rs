@@ -578,7 +578,10 @@ impl Worker {
         for group in groups {
             let is_maker = makes_rows(group);
             match is_locked {
-                true if is_maker || count == 1 => group.is_stuck = true,
+                // Without a lock it would be waited for again, by everybody who is asked for with it.
+                true if is_maker || count == 1 => {
+                    (group.misses, group.is_stuck) = (group.misses.max(PATIENT_MISSES), true);
+                }
                 true => (group.misses, group.is_stuck) = (0, true),
                 false if is_maker => group.misses = PATIENT_MISSES,
                 false => group.misses += u32::from(!has_makers),

@@ -1,7 +1,6 @@
 //! A shell in a folder of its own, and the servers that it starts.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -23,11 +22,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(name: &str) -> Self {
-        // All are held until all are known, so that no two are the same.
-        let held: Vec<TcpListener> =
-            PORTS.iter().map(|_| TcpListener::bind(("127.0.0.1", free_port())).unwrap()).collect();
-        let free = |listener: &TcpListener| listener.local_addr().unwrap().port();
-        let ports = PORTS.iter().zip(&held).map(|((name, port), held)| (*name, *port, free(held))).collect();
+        let ports = PORTS.iter().map(|(name, port)| (*name, *port, free_port())).collect();
         Session { name: name.to_owned(), folder: Folder::new("docs"), ports, servers: Vec::new() }
     }
 

@@ -84,7 +84,7 @@ async fn several_instances_share_every_key_to_the_last_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_goes_after_a_statement_that_was_slow() {
     let Some(server) = Server::start(&[]) else { return };
-    let timeout = Duration::from_secs(4);
+    let timeout = Duration::from_secs(8);
     let builder = crate::patient(&server).timeout(timeout).connections(NonZeroUsize::MIN);
     let store = builder.build().unwrap();
     let quota: Quota = "9/day".parse().unwrap();

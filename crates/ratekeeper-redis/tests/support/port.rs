@@ -7,13 +7,30 @@ use std::net::{Ipv4Addr, TcpListener};
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 20_000;
 
-/// A port that nobody listens on now.
+/// A port that nobody listens on now, and that no test gets from here as long as this process lives.
 pub(crate) fn free_port() -> u16 {
     let chance = RandomState::new();
     let mut drawn = (0..1_000).filter_map(|turn: u16| {
         let port = u16::try_from(chance.hash_one(turn) % u64::from(COUNT)).ok()?;
         Some(FIRST + port)
     });
-    let free = drawn.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
-    free.expect("one of a thousand ports is free")
+    let is_free = |port: &u16| claim(*port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    drawn.find(is_free).expect("one of a thousand ports is free")
+}
+
+/// Returns true if no process on this machine has claimed the port: by a name that one listens on, which goes with the process and
+/// leaves nothing behind.
+#[cfg(target_os = "linux")]
+fn claim(port: u16) -> bool {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    let name = SocketAddr::from_abstract_name(format!("ratekeeper-test-port-{port}")).expect("a short name");
+    UnixListener::bind_addr(&name).map(std::mem::forget).is_ok()
+}
+
+/// Elsewhere chance has to do.
+#[cfg(not(target_os = "linux"))]
+fn claim(_: u16) -> bool {
+    true
 }
