@@ -13,6 +13,9 @@ use crate::address::PostgresAddress;
 use crate::error::{Failure, Fate};
 use crate::schema::{self, TableName};
 
+/// How often the table is made again that was dropped while a session was getting ready.
+const MOST_REMAKES: u32 = 3;
+
 /// How a server is reached, and what is expected of it.
 #[derive(Debug)]
 pub(crate) struct SessionSettings {
@@ -81,15 +84,18 @@ impl Session {
         patience: Duration,
     ) -> Result<(Self, Greeting), Failure> {
         let client = connect(host, settings, patience).await?;
-        let greeting = prepare_table(&client, settings).await?;
-        let table = &settings.table;
-        let session = Session {
-            exchange: prepare(&client, &schema::exchange(table)).await?,
-            lock: prepare(&client, &schema::lock(table)).await?,
-            timeout: patience,
-            client,
-        };
-        Ok((session, greeting))
+        let mut prepared = prepare_all(&client, settings).await;
+        for _ in 0..MOST_REMAKES {
+            match &prepared {
+                // Somebody has dropped it between two of these statements.
+                Err(failure) if failure.fate == Fate::Rebuild => {
+                    prepared = prepare_all(&client, settings).await;
+                }
+                _ => break,
+            }
+        }
+        let (greeting, exchange, lock) = prepared?;
+        Ok((Session { exchange, lock, timeout: patience, client }, greeting))
     }
 
     /// Returns true if the connection has ended.
@@ -170,6 +176,17 @@ async fn prepare(client: &Client, statement: &str) -> Result<Statement, Failure>
     client.prepare(statement).await.map_err(Failure::of)
 }
 
+/// Sees to it that the table is there, and prepares the statements that use it.
+async fn prepare_all(
+    client: &Client,
+    settings: &SessionSettings,
+) -> Result<(Greeting, Statement, Statement), Failure> {
+    let greeting = prepare_table(client, settings).await?;
+    let exchange = prepare(client, &schema::exchange(&settings.table)).await?;
+    let lock = prepare(client, &schema::lock(&settings.table)).await?;
+    Ok((greeting, exchange, lock))
+}
+
 /// Sees to it that the table is there, and that it is ours.
 async fn prepare_table(client: &Client, settings: &SessionSettings) -> Result<Greeting, Failure> {
     let table = &settings.table;
@@ -200,7 +217,7 @@ async fn prepare_table(client: &Client, settings: &SessionSettings) -> Result<Gr
         create(client, settings, has_table).await?;
     }
     let error = StoreError::new(StoreErrorKind::Unavailable, format!("table: {table}; it is gone again"));
-    Err(Failure { error: error.because("no_table"), fate: Fate::Lost })
+    Err(Failure { error: error.because("no_table"), fate: Fate::Rebuild })
 }
 
 /// Makes the table and its function. Whoever may not is told what an owner has to say.

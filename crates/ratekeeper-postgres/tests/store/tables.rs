@@ -44,6 +44,21 @@ fn whoever_comes_first_makes_it() {
     assert_eq!(left, [0, 0, 1, 2, 3, 4, 5, 6, 7, 8], "one of ten is refused");
 }
 
+/// An instance that was connecting when the table was dropped had its calls fail, though it is made again.
+#[test]
+fn a_table_that_goes_while_somebody_connects_is_made_again() {
+    let Some(server) = Server::start(&[]) else { return };
+    // Dropped as soon as it is made, once.
+    server.sql(
+        "CREATE TABLE once (); \
+         CREATE FUNCTION drop_it() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF to_regclass('once') IS NOT NULL THEN DROP TABLE once; DROP TABLE ratekeeper; END IF; END $$; \
+         CREATE EVENT TRIGGER drops_it ON ddl_command_end WHEN TAG IN ('CREATE FUNCTION') EXECUTE FUNCTION drop_it()",
+    );
+    assert_eq!(ask(crate::patient(&server)).unwrap(), 8);
+    assert_eq!(server.sql("SELECT to_regclass('once') IS NULL"), ["t"], "it was dropped");
+}
+
 #[test]
 fn it_is_made_again_when_it_is_gone() {
     let Some(server) = Server::start(&[]) else { return };
