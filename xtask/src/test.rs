@@ -53,7 +53,11 @@ pub(crate) fn run(workspace: &Workspace, is_thorough: bool) -> Result<()> {
                 let mut cargo = run::humble_cargo();
                 cargo.current_dir(&workspace.root).envs(environment.vars());
                 succeed(cargo.args(["test", "--workspace", "--all-features", "--doc"]))
-            })
+            })?;
+            step("examples", || examples::run(workspace, &built, environment))?;
+            step("packages", || packages::run(workspace))?;
+            step("supply chain", || supply::deny::check_rules(workspace))?;
+            step("tidy", || tidy::run(workspace, &[]))
         });
         let alone = step("tests that run alone", || programs.run_alone());
         let humble = humble.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
@@ -62,10 +66,6 @@ pub(crate) fn run(workspace: &Workspace, is_thorough: bool) -> Result<()> {
             (alone, humble) => alone.and(humble),
         }
     })?;
-    step("examples", || examples::run(workspace, &built, environment))?;
-    step("packages", || packages::run(workspace))?;
-    step("supply chain", || supply::deny::check_rules(workspace))?;
-    step("tidy", || tidy::run(workspace, &[]))?;
     eprintln!("\nAll steps passed in {:.1} s.", began.elapsed().as_secs_f64());
     Ok(())
 }

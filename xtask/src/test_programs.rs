@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 const CROWD_THREADS: usize = 4;
 
 /// Tests that run at a time for each processor, if their program runs alone and they mostly wait.
-const WAITING_THREADS: usize = 2;
+const WAITING_THREADS: usize = 3;
 
 /// A test program, or a part of one, that is run by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
