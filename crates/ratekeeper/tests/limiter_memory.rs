@@ -1,5 +1,4 @@
 //! What waiting costs in memory, and that not waiting costs none.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::future::Future;

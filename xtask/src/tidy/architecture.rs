@@ -17,6 +17,7 @@ struct Rule {
 const RULES: &[Rule] = &[
     // The hexagon. Even a test of it that needs an adapter is in the wrong crate.
     Rule { name: "ratekeeper", may_see: &[], binds_tests: true },
+    Rule { name: "engine-tests", may_see: &["ratekeeper"], binds_tests: true },
     Rule { name: "ratekeeper-redis", may_see: &["ratekeeper"], binds_tests: false },
     Rule { name: "ratekeeper-postgres", may_see: &["ratekeeper"], binds_tests: false },
     Rule { name: "ratekeeper-http", may_see: &["ratekeeper"], binds_tests: false },

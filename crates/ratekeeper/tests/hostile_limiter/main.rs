@@ -1,6 +1,5 @@
 //! Limiters under fire: real threads, real clocks and several runtimes at once, with a watchdog. Nothing hangs,
 //! everything adds up, and nobody gets more than one caller would.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../hostile/bound.rs"]

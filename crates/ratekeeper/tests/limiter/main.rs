@@ -1,5 +1,4 @@
 //! Limiters that wait, under paused time: what they promise, each promise alone and all of them at random.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[cfg(feature = "adaptive")]

@@ -1,5 +1,6 @@
 //! The link under a simulated clock and network: servers that freeze, die, move slots, promote replicas and lose replies, by
-//! a schedule that a seed decides. Thousands of schedules are run, each in a fraction of the time that it tells of.
+//! a schedule that a seed decides. An ordinary run has hundreds of schedules, a thorough one some thousands, each in a fraction of the
+//! time that it tells of.
 //!
 //! ```text
 //! routing     a cluster, and what callers of the link may expect of it
