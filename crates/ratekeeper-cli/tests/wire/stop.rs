@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,10 +14,13 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::grpc::{PREFACE, THROTTLE, block, connect_to, request};
 use crate::http::get;
+use crate::stall::StallMeter;
 use crate::support::{Folder, Raw, Server, command, eventually};
 
 /// A stop is done within so long, whatever clients do: docs/guide/operate.md, How it stops.
 const CONTRACT: Duration = Duration::from_secs(3);
+/// After so long those are cut who have not finished a request.
+const GRACE: Duration = Duration::from_secs(2);
 /// For how long one signal may come more than once.
 const REPEATS: Duration = Duration::from_secs(1);
 /// A quota that no flood uses up, and that gives nothing back while a test runs.
@@ -182,12 +186,29 @@ impl Flood {
     }
 }
 
-/// Tells it to stop, and returns how long that took, from the first moment on.
-fn stop(server: Server) -> Duration {
-    let told = Instant::now();
+/// Tells it to stop, and holds it to its contract from the first moment on.
+#[track_caller]
+fn stop(server: Server) {
+    let (told, stall) = (Instant::now(), StallMeter::start());
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
-    told.elapsed()
+    let (took, stalled) = (told.elapsed(), stall.total());
+    assert!(took <= CONTRACT + stalled, "{took:?}, in which the machine stood still for {stalled:?}");
+}
+
+/// Sends signals one right after the other, as whoever signals a process and its group does.
+fn signal_at_once(server: &Server, names: &[&str]) {
+    let kills: Vec<String> = names.iter().map(|name| format!("kill -{name} {}", server.pid())).collect();
+    let status = Command::new("sh").args(["-c", &kills.join(" && ")]).status();
+    assert!(status.unwrap().success());
+}
+
+/// Asks on a connection that may be closed. Returns whether it is answered.
+fn is_answered(raw: &Raw) -> bool {
+    let (mut stream, mut answer) = (&raw.0, [0; 7]);
+    let is_answered = stream.write_all(b"PING\r\n").and_then(|()| stream.read_exact(&mut answer)).is_ok();
+    assert!(!is_answered || &answer == b"+PONG\r\n", "{answer:?}");
+    is_answered
 }
 
 /// Asks at this address until it is closed.
@@ -202,15 +223,14 @@ fn what_was_read_is_answered_and_what_was_answered_is_counted() {
     let floods: [(&str, ClientLoop); 4] =
         [("resp", Flood::resp), ("msgpack", Flood::msgpack), ("http", Flood::http), ("grpc", Flood::grpc)];
     let clients: [Flood; 4] = std::array::from_fn(|_| Flood::default());
-    let took = thread::scope(|scope| {
+    thread::scope(|scope| {
         for ((name, flood), client) in floods.iter().zip(&clients) {
             let address = server.address(name);
             scope.spawn(move || flood(client, address));
         }
         eventually("all are being served", || clients.iter().all(|client| client.answered() >= ENOUGH));
-        stop(server)
+        stop(server);
     });
-    assert!(took <= CONTRACT, "{took:?}");
     // The state that was written knows exactly those requests that were answered: a request that was decided and not
     // answered would be missing here, and so would an answer that was never charged.
     let server = Server::with(&flags);
@@ -272,25 +292,35 @@ fn no_client_can_hold_up_a_stop() {
         let mut watch = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
     });
-    let took = stop(server);
-    assert!(took <= CONTRACT, "{took:?}");
+    stop(server);
     drop(held);
 }
 
 #[test]
 fn a_request_that_is_finished_after_the_stop_is_the_last_of_its_connection() {
-    let server = Server::start();
-    let mut raw = Raw::connect(server.address("http"));
-    raw.send("GET /health HTTP/1.1\r\nhost: localhost\r\n");
-    // Answered by the same loop or another: either way the server runs, and has read what was sent before.
-    assert_eq!(get(&server, "/health").status, 200);
-    server.signal("TERM");
-    let address = server.address("http");
-    eventually("it accepts no more clients", || TcpStream::connect(address).is_err());
-    raw.send("\r\n");
-    let said = raw.rest();
-    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.contains("connection: close\r\n"), "{said}");
-    assert_eq!(server.wait().code(), Some(0));
+    // On a machine that stands still it may be cut before it is finished. Not three times.
+    for _ in 0..3 {
+        let server = Server::start();
+        let raw = Raw::connect(server.address("http"));
+        let mut stream = &raw.0;
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n").unwrap();
+        // Answered by the same loop or another: either way the server runs, and has read what was sent before.
+        assert_eq!(get(&server, "/health").status, 200);
+        let told = Instant::now();
+        server.signal("TERM");
+        let address = server.address("http");
+        eventually("it accepts no more clients", || TcpStream::connect(address).is_err());
+        let mut said = String::new();
+        let read = stream.write_all(b"\r\n").and_then(|()| stream.read_to_string(&mut said));
+        assert_eq!(server.wait().code(), Some(0));
+        if read.is_ok() && !said.is_empty() {
+            let is_last = said.contains("connection: close\r\n");
+            assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && is_last, "{said}");
+            return;
+        }
+        assert!(told.elapsed() >= GRACE, "cut off after {:?}", told.elapsed());
+    }
+    panic!("cut off three times");
 }
 
 #[test]
@@ -305,7 +335,8 @@ fn while_it_drains_it_is_not_ready_and_serves_everybody() {
         let whole = HealthCheckRequest::default();
         let mut watch = health.watch(whole.clone()).await.unwrap().into_inner();
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
-        server.signal("TERM");
+        // Signalled once more by whatever signals a process and its group: that is the same signal.
+        signal_at_once(&server, &["TERM", "TERM", "INT"]);
         server.await_log("stopping");
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
         let told = health.check(whole).await.unwrap().into_inner();
@@ -317,10 +348,6 @@ fn while_it_drains_it_is_not_ready_and_serves_everybody() {
     assert_eq!(get(&server, "/health").status, 200, "it is well, and need not be killed");
     assert_eq!(old.ask("PING"), "+PONG");
     assert_eq!(server.ask("THROTTLE k 10 100 60"), "1 10 9 1 0", "a new connection");
-    // Signalled once more by whatever signals a process and its group: that is the same signal.
-    for name in ["TERM", "INT"] {
-        server.signal(name);
-    }
     while stopping.elapsed() < REPEATS {
         assert_eq!(old.ask("PING"), "+PONG", "a repetition cuts nobody");
     }
@@ -336,17 +363,14 @@ fn a_drain_comes_to_its_end() {
     let server = Server::with(&["--drain", "1s"]);
     let mut raw = server.connect();
     assert_eq!(raw.ask("PING"), "+PONG");
-    let took = {
-        let told = Instant::now();
-        server.signal("INT");
-        while told.elapsed() < drain / 2 {
-            assert_eq!(raw.ask("PING"), "+PONG", "still served");
-        }
-        assert_eq!(raw.rest(), "");
-        assert_eq!(server.wait().code(), Some(0));
-        told.elapsed()
-    };
-    assert!(took >= drain && took <= drain + CONTRACT, "{took:?}");
+    let (told, stall) = (Instant::now(), StallMeter::start());
+    server.signal("INT");
+    // Until it is closed.
+    while is_answered(&raw) {}
+    assert!(told.elapsed() >= drain, "served for {:?}", told.elapsed());
+    assert_eq!(server.wait().code(), Some(0));
+    let (took, stalled) = (told.elapsed(), stall.total());
+    assert!(took <= drain + CONTRACT + stalled, "{took:?}, in which the machine stood still for {stalled:?}");
 }
 
 #[test]
