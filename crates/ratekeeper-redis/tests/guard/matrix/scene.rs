@@ -34,7 +34,7 @@ impl Scene {
         match topology {
             Topology::Single => Scene::Single(Server::with(binary, &[])),
             Topology::Cluster => Scene::Cluster(Cluster::start(binary)),
-            Topology::Sentinel => Scene::Sentinel(Trio::start(binary)),
+            Topology::Sentinel => Scene::Sentinel(Trio::patient(binary)),
         }
     }
 
@@ -71,6 +71,9 @@ impl Scene {
     /// Begins a fault.
     pub(super) fn inflict(&mut self, fault: Fault, binary: &Path, keys: &Keys, crowd: &Crowd) {
         let order = |server: &mut Server, words: &[&str]| command(&mut server.connection(), words);
+        if let (Fault::Killed | Fault::Frozen, Scene::Sentinel(trio)) = (fault, &mut *self) {
+            trio.watch_closely();
+        }
         match fault {
             Fault::Killed => self.victim().kill(),
             Fault::Frozen => self.victim().freeze(),
