@@ -1,6 +1,6 @@
 //! How a server leaves its clients: what was read is answered, and nobody can hold it up.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,9 +37,16 @@ struct Flood {
     sent: AtomicU64,
     answered: AtomicU64,
     is_over: AtomicBool,
+    /// Closed in the middle of an answer, or with a reset, which destroys answers.
+    is_cut: AtomicBool,
 }
 
 impl Flood {
+    /// What was read or written; none if the connection was cut.
+    fn uncut<T>(&self, result: io::Result<T>) -> Option<T> {
+        result.inspect_err(|_| self.is_cut.store(true, Ordering::Relaxed)).ok()
+    }
+
     /// Counts one answer, which must be the next one: none is missing, and none comes twice.
     fn answer(&self, remaining: u64) {
         let answered = self.answered.fetch_add(1, Ordering::Relaxed) + 1;
@@ -83,9 +90,9 @@ impl Flood {
         self.pipelined(&raw.0, &command(&words.map(str::as_bytes)), |reader| {
             let mut lines = [const { String::new() }; 6];
             for (index, line) in lines.iter_mut().enumerate() {
-                // An error would be a reset, which destroys answers.
-                if reader.read_line(line).unwrap() == 0 {
-                    assert_eq!(index, 0, "the last answer is not whole");
+                if self.uncut(reader.read_line(line))? == 0 {
+                    let is_whole = index == 0;
+                    self.is_cut.fetch_or(!is_whole, Ordering::Relaxed);
                     return None;
                 }
             }
@@ -99,13 +106,13 @@ impl Flood {
         let body = rmp_serde::to_vec(&(1u8, "msgpack", BURST, 1, 60, 1)).unwrap();
         let request = [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat();
         self.pipelined(&raw.0, &request, |reader| {
-            if reader.fill_buf().unwrap().is_empty() {
+            if self.uncut(reader.fill_buf())?.is_empty() {
                 return None;
             }
             let mut len = [0; 4];
-            reader.read_exact(&mut len).unwrap();
+            self.uncut(reader.read_exact(&mut len))?;
             let mut body = vec![0; u32::from_be_bytes(len) as usize];
-            reader.read_exact(&mut body).unwrap();
+            self.uncut(reader.read_exact(&mut body))?;
             let answer: (bool, u8, u64, u64, i64, i64) = rmp_serde::from_slice(&body).unwrap();
             assert_eq!((answer.0, answer.1), (true, 1));
             Some(answer.3)
@@ -114,7 +121,7 @@ impl Flood {
 
     /// One request after the other, as HTTP clients do; the last answer says that it is the last.
     fn http(&self, address: SocketAddr) {
-        let mut raw = Raw::connect(address);
+        let raw = Raw::connect(address);
         let [burst, count, period] = QUOTA;
         let body =
             format!(r#"{{"key":"http","max_burst":{burst},"count_per_period":{count},"period":{period}}}"#);
@@ -125,11 +132,14 @@ impl Flood {
         let mut reader = BufReader::new(raw.0.try_clone().unwrap());
         loop {
             self.sent.fetch_add(1, Ordering::Relaxed);
-            raw.send(&request);
+            if self.uncut((&raw.0).write_all(request.as_bytes())).is_none() {
+                return;
+            }
             let (mut len, mut is_last) = (0, false);
             loop {
                 let mut line = String::new();
-                if reader.read_line(&mut line).unwrap() == 0 {
+                let Some(read) = self.uncut(reader.read_line(&mut line)) else { return };
+                if read == 0 {
                     // Closed between requests: this one was not read.
                     assert_eq!(len, 0);
                     return;
@@ -143,7 +153,9 @@ impl Flood {
                 }
             }
             let mut body = vec![0; len];
-            reader.read_exact(&mut body).unwrap();
+            if self.uncut(reader.read_exact(&mut body)).is_none() {
+                return;
+            }
             let answer: serde_json::Value = serde_json::from_slice(&body).unwrap();
             self.answer(answer["remaining"].as_u64().unwrap());
             if is_last {
@@ -186,14 +198,15 @@ impl Flood {
     }
 }
 
-/// Tells it to stop, and holds it to its contract from the first moment on.
+/// Tells it to stop, and holds it to its contract from the first moment on. Returns how long it took.
 #[track_caller]
-fn stop(server: Server) {
+fn stop(server: Server) -> Duration {
     let (told, stall) = (Instant::now(), StallMeter::start());
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
     let (took, stalled) = (told.elapsed(), stall.total());
     assert!(took <= CONTRACT + stalled, "{took:?}, in which the machine stood still for {stalled:?}");
+    took
 }
 
 /// Sends signals one right after the other, as whoever signals a process and its group does.
@@ -216,6 +229,12 @@ type ClientLoop = fn(&Flood, SocketAddr);
 
 #[test]
 fn what_was_read_is_answered_and_what_was_answered_is_counted() {
+    // Clients that are too slow to read their answers are cut: on a busy machine it may be all of them. Not three times.
+    assert!((0..3).any(|_| is_counted()), "cut off three times");
+}
+
+/// Stops a server while it is flooded. Returns false if it took so long that clients were cut.
+fn is_counted() -> bool {
     let folder = Folder::new("stop-flood");
     let state = folder.path("state.bin");
     let flags = ["--snapshot", &state, "--max-period", "73000d"];
@@ -223,14 +242,18 @@ fn what_was_read_is_answered_and_what_was_answered_is_counted() {
     let floods: [(&str, ClientLoop); 4] =
         [("resp", Flood::resp), ("msgpack", Flood::msgpack), ("http", Flood::http), ("grpc", Flood::grpc)];
     let clients: [Flood; 4] = std::array::from_fn(|_| Flood::default());
-    thread::scope(|scope| {
+    let took = thread::scope(|scope| {
         for ((name, flood), client) in floods.iter().zip(&clients) {
             let address = server.address(name);
             scope.spawn(move || flood(client, address));
         }
         eventually("all are being served", || clients.iter().all(|client| client.answered() >= ENOUGH));
-        stop(server);
+        stop(server)
     });
+    if took >= GRACE {
+        return false;
+    }
+    assert!(clients.iter().all(|client| !client.is_cut.load(Ordering::Relaxed)), "cut after {took:?}");
     // The state that was written knows exactly those requests that were answered: a request that was decided and not
     // answered would be missing here, and so would an answer that was never charged.
     let server = Server::with(&flags);
@@ -240,6 +263,7 @@ fn what_was_read_is_answered_and_what_was_answered_is_counted() {
         assert_eq!(charged, client.answered(), "{name}: {left}");
         assert!(client.sent.load(Ordering::Relaxed) >= charged, "{name}");
     }
+    true
 }
 
 #[test]
