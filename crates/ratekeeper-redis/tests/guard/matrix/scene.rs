@@ -71,9 +71,6 @@ impl Scene {
     /// Begins a fault.
     pub(super) fn inflict(&mut self, fault: Fault, binary: &Path, keys: &Keys, crowd: &Crowd) {
         let order = |server: &mut Server, words: &[&str]| command(&mut server.connection(), words);
-        if let (Fault::Killed | Fault::Frozen, Scene::Sentinel(trio)) = (fault, &mut *self) {
-            trio.watch_closely();
-        }
         match fault {
             Fault::Killed => self.victim().kill(),
             Fault::Frozen => self.victim().freeze(),
@@ -107,9 +104,12 @@ impl Scene {
     pub(super) fn end(&mut self, fault: Fault, keys: &Keys, crowd: &Crowd) {
         let order = |server: &mut Server, words: &[&str]| command(&mut server.connection(), words);
         match (fault, &mut *self) {
-            (Fault::Killed | Fault::Frozen | Fault::FailoverPlanned, Scene::Sentinel(trio)) => {
+            (Fault::Killed | Fault::Frozen, Scene::Sentinel(trio)) => {
+                // Not before: by then enough was answered in its stead.
+                trio.watch_closely();
                 trio.wait_for_promotion();
             }
+            (Fault::FailoverPlanned, Scene::Sentinel(trio)) => trio.wait_for_promotion(),
             (Fault::Killed, Scene::Cluster(cluster)) => {
                 cluster.restart(VICTIM);
                 let mut connection = cluster.nodes[VICTIM].connection();
