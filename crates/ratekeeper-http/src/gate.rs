@@ -37,12 +37,12 @@ impl<P> Limit<P> {
 /// use ratekeeper_http::key::ClientIp;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let gate = Limit::new("api", "2/m".parse()?).by(ClientIp::default()).gate();
+/// let gate = Limit::new("api", "2/h".parse()?).by(ClientIp::default()).gate();
 /// let key = gate.key(&HeaderMap::new(), &Uri::from_static("/"), Some("192.0.2.1".parse()?))?;
 /// assert!(gate.try_allow(key.as_bytes()).await?.allowed);
 /// assert!(gate.try_allow(key.as_bytes()).await?.allowed);
 /// let denied = gate.try_allow(key.as_bytes()).await?;
-/// assert!(!denied.allowed && denied.retry_after.unwrap().ceil_secs() == 30);
+/// assert!(!denied.allowed && denied.retry_after.unwrap().ceil_secs().div_ceil(60) == 30);
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]

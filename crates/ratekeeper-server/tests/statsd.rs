@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +12,18 @@ use ratekeeper_server::{Engine, RequestLimits, StatsdFamily, StatsdProtocol, Sta
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
+use port::free_port;
+
+#[path = "../../ratekeeper-redis/tests/support/port.rs"]
+mod port;
+
 /// Far longer than anything here takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A domain `edge` in which each of these keys has a limit.
 fn load(engine: &Engine, keys: &[&str]) {
     let descriptor =
-        |key: &&str| format!("  - {{key: \"{key}\", rate_limit: {{unit: hour, requests_per_unit: 1}}}}\n");
+        |key: &&str| format!("  - {{key: \"{key}\", rate_limit: {{unit: year, requests_per_unit: 1}}}}\n");
     let descriptors: String = keys.iter().map(descriptor).collect();
     let text = format!("domain: edge\ndescriptors:\n{descriptors}");
     let service = engine.rls().unwrap();
@@ -90,7 +95,7 @@ async fn datagrams_have_what_came_since_the_last_ones() {
 #[tokio::test]
 async fn what_could_not_be_sent_is_sent_when_it_can_be() {
     // Nobody listens there until the port is taken again.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let engine = engine();
     ask(&engine, 2).await;
     let every = Duration::from_millis(10);

@@ -9,7 +9,7 @@ use crate::Cost;
 /// ```
 /// use ratekeeper::{Amounts, Keeper, MemoryStore, Plan, Registry};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let plans = Registry::new([Plan::parse("llm", "60/m; 1000 tokens/m")?]);
+/// let plans = Registry::new([Plan::parse("llm", "60/m; 1000 tokens/day")?]);
 /// let keeper = Keeper::new(MemoryStore::default(), plans);
 /// assert!(keeper.acquire("user:42", "llm", &[("tokens", 300)]).await?.allowed, "one request, 300 tokens");
 /// assert!(keeper.acquire("user:42", "llm", Amounts::new(2, &[("tokens", 700)])).await?.allowed);

@@ -21,6 +21,8 @@ mod page;
 mod pictures;
 #[path = "../../../ratekeeper-redis/tests/support/port.rs"]
 mod port;
+#[path = "../common/stall.rs"]
+mod stall;
 #[path = "../wire/support.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
 mod support;

@@ -1,60 +1,29 @@
 //! `inspect --redis`: what lies on a real server, in either encoding.
 
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::eventually::eventually;
-use crate::support::{Folder, run};
+use crate::redis_support::server::Server as Redis;
+use crate::support::run;
 
-/// A Redis of the test's own, gone when it ends.
-struct Redis {
-    child: Child,
-    port: u16,
-    _folder: Folder,
-}
-
-impl Redis {
-    fn start() -> Self {
-        let folder = Folder::new("cli");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let program = std::env::var("RATEKEEPER_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        let (dir, number) = (folder.path("."), port.to_string());
-        let child = Command::new(program)
-            .args(["--port", &number, "--bind", "127.0.0.1", "--save", "", "--dir", &dir])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        eventually("redis-server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        Redis { child, port, _folder: folder }
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    /// By redis-cli, which reads escapes in quotes.
-    fn command(&self, line: &str) {
-        let script = format!("printf '%s\\n' '{line}' | redis-cli -p {}", self.port);
-        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && !said.starts_with("ERR"), "{line}: {said}");
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Gives a command by redis-cli, which reads escapes in quotes.
+fn command(redis: &Redis, line: &str) {
+    let script = format!("printf '%s\\n' '{line}' | redis-cli -p {}", redis.port());
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && !said.starts_with("ERR"), "{line}: {said}");
 }
 
 #[test]
 fn either_encoding_with_its_time_to_live() {
-    let redis = Redis::start();
-    redis.command("SET text 12|8.5|1761884055000000000 PX 60000000");
-    redis.command("HSET hash v 1 t \"\\x40\\x21\\x00\\x00\\x00\\x00\\x00\\x00\" ts \"\\x00\\x06\\x42\\x6c\\x99\\x3b\\xd3\\xc0\"");
+    let redis = Redis::redis();
+    command(&redis, "SET text 12|8.5|1761884055000000000 PX 60000000");
+    command(
+        &redis,
+        "HSET hash v 1 t \"\\x40\\x21\\x00\\x00\\x00\\x00\\x00\\x00\" ts \"\\x00\\x06\\x42\\x6c\\x99\\x3b\\xd3\\xc0\"",
+    );
     let inspect = |key: &str| {
         run(&[
             "inspect",
@@ -94,10 +63,10 @@ fn either_encoding_with_its_time_to_live() {
 
 #[test]
 fn what_is_not_there_or_no_state() {
-    let redis = Redis::start();
-    redis.command("SET wrong nonsense");
-    redis.command("LPUSH list 1");
-    redis.command("HSET newer v 9");
+    let redis = Redis::redis();
+    command(&redis, "SET wrong nonsense");
+    command(&redis, "LPUSH list 1");
+    command(&redis, "HSET newer v 9");
     let url = redis.url();
     let missing = run(&["inspect", "--redis", &url, "no-such-key"]);
     assert_eq!((missing.code, missing.out.as_str()), (1, ""));
@@ -113,10 +82,12 @@ fn what_is_not_there_or_no_state() {
 
 #[test]
 fn what_is_held_for_a_key() {
-    let redis = Redis::start();
+    let redis = Redis::redis();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let id = runtime.block_on(async {
-        let store = ratekeeper_redis::RedisStore::builder(&redis.url()).connect().await.unwrap();
+        let patience = Duration::from_secs(10);
+        let store = ratekeeper_redis::RedisStore::builder(&redis.url()).command_timeout(patience);
+        let store = store.connect_timeout(patience).connect().await.unwrap();
         let plan = ratekeeper::Plan::parse("llm", "60/m; 100 tokens/m; 8 concurrent").unwrap();
         let keeper = ratekeeper::Keeper::new(store, ratekeeper::Registry::new([plan]));
         let [live, ended] = [58, 40].map(|tokens| (tokens, keeper.clone()));

@@ -18,6 +18,8 @@ mod help;
 mod inspect;
 mod inspect_redis;
 mod ratelimit;
+#[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
+mod redis_support;
 #[path = "../wire/support.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
 mod server;

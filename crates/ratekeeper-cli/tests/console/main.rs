@@ -18,6 +18,8 @@ mod proto;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
 mod rights;
+#[path = "../common/stall.rs"]
+mod stall;
 mod stats;
 mod store;
 mod streams;

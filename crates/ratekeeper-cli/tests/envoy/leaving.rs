@@ -1,11 +1,13 @@
 //! Changes while requests come in: not one of them fails.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crate::eventually::eventually;
 use crate::proxy::{self, ERRORS, Envoy, PATIENT};
+use crate::redis_support::port::free_port;
 use crate::rules::{self, RULES};
 
 /// Clients that ask one after the other.
@@ -100,10 +102,10 @@ fn a_server_that_leaves_fails_no_request() {
     if proxy::binary().is_none() {
         return;
     }
-    let drain = ["--drain", "2s"];
-    let (first, folder) = rules::server(&drain);
-    let second = rules::beside(&folder, &drain);
-    let addresses = [first.address("grpc"), second.address("grpc")];
+    let addresses = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let [at_first, at_second] = addresses.map(|address| address.to_string());
+    let (first, folder) = rules::server(&["--drain", "2s", "--grpc", &at_first]);
+    let second = rules::beside(&folder, &["--drain", "2s", "--grpc", &at_second]);
     let envoy = Envoy::start(&addresses, PATIENT).unwrap();
     let mut back = Vec::new();
     Load::during(&envoy, |load| {

@@ -53,6 +53,8 @@ mod rls;
 #[cfg(target_os = "linux")]
 mod scale;
 mod snapshot;
+#[path = "../common/stall.rs"]
+mod stall;
 mod stop;
 mod store;
 mod support;

@@ -10,11 +10,12 @@ use crate::http::{get, post};
 use crate::redis_support::server::Server as Redis;
 use crate::support::{Folder, Raw, Server, eventually, ratekeeper};
 
+/// One a year: no window ends while a test runs.
 const BASIC: &str = "\
 domain: basic
 descriptors:
   - key: key1
-    rate_limit: {unit: hour, requests_per_unit: 1}
+    rate_limit: {unit: year, requests_per_unit: 1}
 ";
 
 /// The Go service's layout of folders, with one file.
@@ -65,7 +66,7 @@ fn it_serves_what_the_go_service_serves() {
     assert!(said.contains("WARN"), "{said}");
     assert_eq!((hit(&server), hit(&server)), (200, 429));
     assert_eq!(get(&server, "/healthcheck").body, "OK");
-    let line = "basic.key1: unit=HOUR requests_per_unit=1, shadow_mode: false, quota_mode: false\n";
+    let line = "basic.key1: unit=YEAR requests_per_unit=1, shadow_mode: false, quota_mode: false\n";
     assert!(fetched(&server, "debug", "/rlconfig").ends_with(line));
     // Its port is open to all: nobody brings limits of their own.
     let own = json!({ "key": "k", "max_burst": 1, "count_per_period": 1, "period": 60 });
@@ -140,7 +141,7 @@ fn counters_may_be_shared_with_the_go_service() {
         redis::cmd("KEYS").arg("p:basic_key1_x_*").query(&mut redis.connection()).unwrap();
     let [key] = &keys[..] else { panic!("{keys:?}") };
     let start: u64 = key.rsplit('_').next().unwrap().parse().unwrap();
-    assert_eq!(start % 3600, 0);
+    assert_eq!(start % (365 * 24 * 3600), 0);
     let count: u64 = redis::cmd("GET").arg(key).query(&mut redis.connection()).unwrap();
     assert_eq!(count, 2);
     // Where refused hits are not counted, it is the same counter: it was another one, which nobody shared.

@@ -184,11 +184,12 @@ fn a_server_is_ready_while_any_shard_decides() {
 
 #[test]
 fn two_servers_share_one_limit_through_sentinels_and_go_on_after_a_failover() {
-    let mut trio = Trio::start(&redis_binary());
+    let mut trio = Trio::patient(&redis_binary());
     let folder = Folder::new("redis-sentinel");
     share(&folder, &trio.url(), "k");
     let server = start(&folder, &trio.url(), &[]);
     assert!(server.ask("THROTTLE before 3 1 3600").starts_with("1 3 2 "));
+    trio.watch_closely();
     trio.master.kill();
     trio.wait_for_promotion();
     wait_for_every_loop(&server);

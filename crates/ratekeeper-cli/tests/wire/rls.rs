@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use crate::http::{Received, curl, get, post};
 use crate::support::{Folder, Server, eventually};
 
-/// Two an hour for a user, one an hour for bob.
+/// Two a year for a user, one a year for bob: no window ends while a test runs.
 const EDGE: &str = "\
 domain: edge
 descriptors:
   - key: user
-    rate_limit: {unit: hour, requests_per_unit: 2}
+    rate_limit: {unit: year, requests_per_unit: 2}
   - key: user
     value: bob
-    rate_limit: {unit: hour, requests_per_unit: 1, name: bobs}
+    rate_limit: {unit: year, requests_per_unit: 1, name: bobs}
 ";
 
 fn asked(domain: &str, value: &str) -> Value {
@@ -49,7 +49,7 @@ fn json_answers_by_its_status() {
     let within = ask(&server, "edge", "bob");
     assert_eq!((within.status, within.header("content-type")), (200, Some("application/json")));
     let status = &within.json()["statuses"][0];
-    assert_eq!(status["currentLimit"], json!({ "requestsPerUnit": 1, "unit": "HOUR", "name": "bobs" }));
+    assert_eq!(status["currentLimit"], json!({ "requestsPerUnit": 1, "unit": "YEAR", "name": "bobs" }));
     assert!(status.get("limitRemaining").is_none(), "0 is left out: {status}");
     let over = ask(&server, "edge", "bob");
     assert_eq!((over.status, over.json()["overallCode"].clone()), (429, json!("OVER_LIMIT")));
@@ -217,8 +217,8 @@ fn what_there_is_to_look_at() {
     let config = folder.write("a.toml", format!("[rls]\npaths = [\"{rules}\"]\ndebug = \"127.0.0.1:0\"\n"));
     let server = Server::with(&["--config", &config]);
     assert_eq!(ask(&server, "edge", "bob").status, 200);
-    let listing = "edge.user: unit=HOUR requests_per_unit=2, shadow_mode: false, quota_mode: false\n\
-                   edge.user_bob: unit=HOUR requests_per_unit=1, shadow_mode: false, quota_mode: false\n";
+    let listing = "edge.user: unit=YEAR requests_per_unit=2, shadow_mode: false, quota_mode: false\n\
+                   edge.user_bob: unit=YEAR requests_per_unit=1, shadow_mode: false, quota_mode: false\n";
     for path in ["/rlconfig", "/v1/rls/config"] {
         let page = get(&server, path);
         assert_eq!((page.status, page.body.as_str()), (200, listing));

@@ -1,7 +1,8 @@
 //! How a server leaves its clients: what was read is answered, and nobody can hold it up.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,10 +14,13 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::grpc::{PREFACE, THROTTLE, block, connect_to, request};
 use crate::http::get;
+use crate::stall::StallMeter;
 use crate::support::{Folder, Raw, Server, command, eventually};
 
 /// A stop is done within so long, whatever clients do: docs/guide/operate.md, How it stops.
 const CONTRACT: Duration = Duration::from_secs(3);
+/// After so long those are cut who have not finished a request.
+const GRACE: Duration = Duration::from_secs(2);
 /// For how long one signal may come more than once.
 const REPEATS: Duration = Duration::from_secs(1);
 /// A quota that no flood uses up, and that gives nothing back while a test runs.
@@ -33,9 +37,16 @@ struct Flood {
     sent: AtomicU64,
     answered: AtomicU64,
     is_over: AtomicBool,
+    /// Closed in the middle of an answer, or with a reset, which destroys answers.
+    is_cut: AtomicBool,
 }
 
 impl Flood {
+    /// What was read or written; none if the connection was cut.
+    fn uncut<T>(&self, result: io::Result<T>) -> Option<T> {
+        result.inspect_err(|_| self.is_cut.store(true, Ordering::Relaxed)).ok()
+    }
+
     /// Counts one answer, which must be the next one: none is missing, and none comes twice.
     fn answer(&self, remaining: u64) {
         let answered = self.answered.fetch_add(1, Ordering::Relaxed) + 1;
@@ -79,9 +90,9 @@ impl Flood {
         self.pipelined(&raw.0, &command(&words.map(str::as_bytes)), |reader| {
             let mut lines = [const { String::new() }; 6];
             for (index, line) in lines.iter_mut().enumerate() {
-                // An error would be a reset, which destroys answers.
-                if reader.read_line(line).unwrap() == 0 {
-                    assert_eq!(index, 0, "the last answer is not whole");
+                if self.uncut(reader.read_line(line))? == 0 {
+                    let is_whole = index == 0;
+                    self.is_cut.fetch_or(!is_whole, Ordering::Relaxed);
                     return None;
                 }
             }
@@ -95,13 +106,13 @@ impl Flood {
         let body = rmp_serde::to_vec(&(1u8, "msgpack", BURST, 1, 60, 1)).unwrap();
         let request = [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat();
         self.pipelined(&raw.0, &request, |reader| {
-            if reader.fill_buf().unwrap().is_empty() {
+            if self.uncut(reader.fill_buf())?.is_empty() {
                 return None;
             }
             let mut len = [0; 4];
-            reader.read_exact(&mut len).unwrap();
+            self.uncut(reader.read_exact(&mut len))?;
             let mut body = vec![0; u32::from_be_bytes(len) as usize];
-            reader.read_exact(&mut body).unwrap();
+            self.uncut(reader.read_exact(&mut body))?;
             let answer: (bool, u8, u64, u64, i64, i64) = rmp_serde::from_slice(&body).unwrap();
             assert_eq!((answer.0, answer.1), (true, 1));
             Some(answer.3)
@@ -110,7 +121,7 @@ impl Flood {
 
     /// One request after the other, as HTTP clients do; the last answer says that it is the last.
     fn http(&self, address: SocketAddr) {
-        let mut raw = Raw::connect(address);
+        let raw = Raw::connect(address);
         let [burst, count, period] = QUOTA;
         let body =
             format!(r#"{{"key":"http","max_burst":{burst},"count_per_period":{count},"period":{period}}}"#);
@@ -121,11 +132,14 @@ impl Flood {
         let mut reader = BufReader::new(raw.0.try_clone().unwrap());
         loop {
             self.sent.fetch_add(1, Ordering::Relaxed);
-            raw.send(&request);
+            if self.uncut((&raw.0).write_all(request.as_bytes())).is_none() {
+                return;
+            }
             let (mut len, mut is_last) = (0, false);
             loop {
                 let mut line = String::new();
-                if reader.read_line(&mut line).unwrap() == 0 {
+                let Some(read) = self.uncut(reader.read_line(&mut line)) else { return };
+                if read == 0 {
                     // Closed between requests: this one was not read.
                     assert_eq!(len, 0);
                     return;
@@ -139,7 +153,9 @@ impl Flood {
                 }
             }
             let mut body = vec![0; len];
-            reader.read_exact(&mut body).unwrap();
+            if self.uncut(reader.read_exact(&mut body)).is_none() {
+                return;
+            }
             let answer: serde_json::Value = serde_json::from_slice(&body).unwrap();
             self.answer(answer["remaining"].as_u64().unwrap());
             if is_last {
@@ -182,12 +198,30 @@ impl Flood {
     }
 }
 
-/// Tells it to stop, and returns how long that took, from the first moment on.
+/// Tells it to stop, and holds it to its contract from the first moment on. Returns how long it took.
+#[track_caller]
 fn stop(server: Server) -> Duration {
-    let told = Instant::now();
+    let (told, stall) = (Instant::now(), StallMeter::start());
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
-    told.elapsed()
+    let (took, stalled) = (told.elapsed(), stall.total());
+    assert!(took <= CONTRACT + stalled, "{took:?}, in which the machine stood still for {stalled:?}");
+    took
+}
+
+/// Sends signals one right after the other, as whoever signals a process and its group does.
+fn signal_at_once(server: &Server, names: &[&str]) {
+    let kills: Vec<String> = names.iter().map(|name| format!("kill -{name} {}", server.pid())).collect();
+    let status = Command::new("sh").args(["-c", &kills.join(" && ")]).status();
+    assert!(status.unwrap().success());
+}
+
+/// Asks on a connection that may be closed. Returns whether it is answered.
+fn is_answered(raw: &Raw) -> bool {
+    let (mut stream, mut answer) = (&raw.0, [0; 7]);
+    let is_answered = stream.write_all(b"PING\r\n").and_then(|()| stream.read_exact(&mut answer)).is_ok();
+    assert!(!is_answered || &answer == b"+PONG\r\n", "{answer:?}");
+    is_answered
 }
 
 /// Asks at this address until it is closed.
@@ -195,6 +229,12 @@ type ClientLoop = fn(&Flood, SocketAddr);
 
 #[test]
 fn what_was_read_is_answered_and_what_was_answered_is_counted() {
+    // Clients that are too slow to read their answers are cut: on a busy machine it may be all of them. Not three times.
+    assert!((0..3).any(|_| is_counted()), "cut off three times");
+}
+
+/// Stops a server while it is flooded. Returns false if it took so long that clients were cut.
+fn is_counted() -> bool {
     let folder = Folder::new("stop-flood");
     let state = folder.path("state.bin");
     let flags = ["--snapshot", &state, "--max-period", "73000d"];
@@ -210,7 +250,10 @@ fn what_was_read_is_answered_and_what_was_answered_is_counted() {
         eventually("all are being served", || clients.iter().all(|client| client.answered() >= ENOUGH));
         stop(server)
     });
-    assert!(took <= CONTRACT, "{took:?}");
+    if took >= GRACE {
+        return false;
+    }
+    assert!(clients.iter().all(|client| !client.is_cut.load(Ordering::Relaxed)), "cut after {took:?}");
     // The state that was written knows exactly those requests that were answered: a request that was decided and not
     // answered would be missing here, and so would an answer that was never charged.
     let server = Server::with(&flags);
@@ -220,6 +263,7 @@ fn what_was_read_is_answered_and_what_was_answered_is_counted() {
         assert_eq!(charged, client.answered(), "{name}: {left}");
         assert!(client.sent.load(Ordering::Relaxed) >= charged, "{name}");
     }
+    true
 }
 
 #[test]
@@ -272,25 +316,35 @@ fn no_client_can_hold_up_a_stop() {
         let mut watch = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
     });
-    let took = stop(server);
-    assert!(took <= CONTRACT, "{took:?}");
+    stop(server);
     drop(held);
 }
 
 #[test]
 fn a_request_that_is_finished_after_the_stop_is_the_last_of_its_connection() {
-    let server = Server::start();
-    let mut raw = Raw::connect(server.address("http"));
-    raw.send("GET /health HTTP/1.1\r\nhost: localhost\r\n");
-    // Answered by the same loop or another: either way the server runs, and has read what was sent before.
-    assert_eq!(get(&server, "/health").status, 200);
-    server.signal("TERM");
-    let address = server.address("http");
-    eventually("it accepts no more clients", || TcpStream::connect(address).is_err());
-    raw.send("\r\n");
-    let said = raw.rest();
-    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.contains("connection: close\r\n"), "{said}");
-    assert_eq!(server.wait().code(), Some(0));
+    // On a machine that stands still it may be cut before it is finished. Not three times.
+    for _ in 0..3 {
+        let server = Server::start();
+        let raw = Raw::connect(server.address("http"));
+        let mut stream = &raw.0;
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n").unwrap();
+        // Answered by the same loop or another: either way the server runs, and has read what was sent before.
+        assert_eq!(get(&server, "/health").status, 200);
+        let told = Instant::now();
+        server.signal("TERM");
+        let address = server.address("http");
+        eventually("it accepts no more clients", || TcpStream::connect(address).is_err());
+        let mut said = String::new();
+        let read = stream.write_all(b"\r\n").and_then(|()| stream.read_to_string(&mut said));
+        assert_eq!(server.wait().code(), Some(0));
+        if read.is_ok() && !said.is_empty() {
+            let is_last = said.contains("connection: close\r\n");
+            assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && is_last, "{said}");
+            return;
+        }
+        assert!(told.elapsed() >= GRACE, "cut off after {:?}", told.elapsed());
+    }
+    panic!("cut off three times");
 }
 
 #[test]
@@ -305,7 +359,8 @@ fn while_it_drains_it_is_not_ready_and_serves_everybody() {
         let whole = HealthCheckRequest::default();
         let mut watch = health.watch(whole.clone()).await.unwrap().into_inner();
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
-        server.signal("TERM");
+        // Signalled once more by whatever signals a process and its group: that is the same signal.
+        signal_at_once(&server, &["TERM", "TERM", "INT"]);
         server.await_log("stopping");
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
         let told = health.check(whole).await.unwrap().into_inner();
@@ -317,10 +372,6 @@ fn while_it_drains_it_is_not_ready_and_serves_everybody() {
     assert_eq!(get(&server, "/health").status, 200, "it is well, and need not be killed");
     assert_eq!(old.ask("PING"), "+PONG");
     assert_eq!(server.ask("THROTTLE k 10 100 60"), "1 10 9 1 0", "a new connection");
-    // Signalled once more by whatever signals a process and its group: that is the same signal.
-    for name in ["TERM", "INT"] {
-        server.signal(name);
-    }
     while stopping.elapsed() < REPEATS {
         assert_eq!(old.ask("PING"), "+PONG", "a repetition cuts nobody");
     }
@@ -336,17 +387,14 @@ fn a_drain_comes_to_its_end() {
     let server = Server::with(&["--drain", "1s"]);
     let mut raw = server.connect();
     assert_eq!(raw.ask("PING"), "+PONG");
-    let took = {
-        let told = Instant::now();
-        server.signal("INT");
-        while told.elapsed() < drain / 2 {
-            assert_eq!(raw.ask("PING"), "+PONG", "still served");
-        }
-        assert_eq!(raw.rest(), "");
-        assert_eq!(server.wait().code(), Some(0));
-        told.elapsed()
-    };
-    assert!(took >= drain && took <= drain + CONTRACT, "{took:?}");
+    let (told, stall) = (Instant::now(), StallMeter::start());
+    server.signal("INT");
+    // Until it is closed.
+    while is_answered(&raw) {}
+    assert!(told.elapsed() >= drain, "served for {:?}", told.elapsed());
+    assert_eq!(server.wait().code(), Some(0));
+    let (took, stalled) = (told.elapsed(), stall.total());
+    assert!(took <= drain + CONTRACT + stalled, "{took:?}, in which the machine stood still for {stalled:?}");
 }
 
 #[test]

@@ -20,8 +20,16 @@ fn await_failure(server: &Server, reason: &str) {
 #[test]
 fn the_log_and_the_metrics_say_why_a_store_fails() {
     let mut redis = Redis::redis();
-    let flags = ["--store", &redis.url(), "--redis-breaker", "off", "--redis-timeout", "100ms"];
-    let server = Server::with(&flags);
+    let server = Server::with(&[
+        "--store",
+        &redis.url(),
+        "--redis-breaker",
+        "off",
+        "--redis-timeout",
+        "3s",
+        "--redis-connect-timeout",
+        "10s",
+    ]);
     server.await_log("store: it answers");
     eventually("it decides", || server.ask("THROTTLE k 1000000 1000000 1").starts_with("1 "));
     let set = |words: &[&str]| {
@@ -41,7 +49,7 @@ fn the_log_and_the_metrics_say_why_a_store_fails() {
     expect("read_only", "replica");
     set(&["REPLICAOF", "NO", "ONE"]);
     redis.freeze();
-    expect("timeout", "no answer within 100ms");
+    expect("timeout", "no answer within 3s");
     server.await_log("raise --redis-timeout");
     assert_eq!(get(&server, "/health").json()["store"], "timeout");
     redis.thaw();

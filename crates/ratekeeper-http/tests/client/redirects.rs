@@ -17,6 +17,8 @@ use tower::ServiceExt;
 use tower_http::follow_redirect::FollowRedirectLayer;
 use tower_layer::Layer;
 
+use crate::support::OnWire;
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn serve(app: Router) -> SocketAddr {
@@ -58,7 +60,7 @@ async fn redirecting(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
 }
 
 fn client(pace: &Pace) -> ClientWithMiddleware {
-    ClientBuilder::new(reqwest::Client::new()).with(pace.clone()).build()
+    ClientBuilder::new(reqwest::Client::new()).with(pace.clone()).with(OnWire).build()
 }
 
 /// The host that redirected was locked for an hour, and the one that had asked for it was not.

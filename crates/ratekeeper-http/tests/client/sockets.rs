@@ -7,8 +7,13 @@ use axum::Router;
 use axum::routing::any;
 use ratekeeper_http::client::Pace;
 use ratekeeper_http::headers::ServerLimits;
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 
-use crate::support::{Dialect, Server};
+use crate::support::{Dialect, OnWire, Server};
+
+fn client(pace: Pace) -> ClientWithMiddleware {
+    ClientBuilder::new(reqwest::Client::new()).with(pace).with(OnWire).build()
+}
 
 async fn serve(server: Server) -> SocketAddr {
     let app = Router::new().route("/", any(move || async move { server.answer() }));
@@ -23,8 +28,7 @@ async fn reqwest_is_polite() {
     for dialect in [Dialect::GitHub, Dialect::OpenAi, Dialect::Ietf] {
         let server = Server::new(dialect, 5, Duration::from_secs(60), 5);
         let address = serve(server.clone()).await;
-        let client =
-            reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(Pace::default()).build();
+        let client = client(Pace::default());
         for _ in 0..12 {
             let response = client.get(format!("http://{address}/")).send().await.unwrap();
             assert_eq!(response.status(), 200, "{dialect:?}");
@@ -38,7 +42,7 @@ async fn reqwest_is_polite() {
 async fn reqwest_sends_a_post_once() {
     let server = Server::new(Dialect::Ietf, 5, Duration::from_secs(60), 5);
     let address = serve(server.clone()).await;
-    let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(Pace::default()).build();
+    let client = client(Pace::default());
     let response = client.post(format!("http://{address}/")).body("x").send().await.unwrap();
     assert_eq!(response.status(), 429);
     assert_eq!(server.counts(), (0, 1));
@@ -50,7 +54,7 @@ async fn reqwest_answers_with_a_refusal_that_it_cannot_try_again_in_time() {
     let server = Server::new(Dialect::Ietf, 5, Duration::from_secs(60), 5);
     let address = serve(server.clone()).await;
     let pace = Pace::default().timeout(Duration::from_secs(10));
-    let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(pace).build();
+    let client = client(pace);
     let response = client.get(format!("http://{address}/")).send().await.unwrap();
     assert_eq!(response.status(), 429);
     assert_eq!(server.counts(), (0, 1));

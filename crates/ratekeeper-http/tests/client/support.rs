@@ -10,6 +10,27 @@ use http::{HeaderMap, Request, Response};
 use tokio::time::Instant;
 use tower::Service;
 
+/// Stands next to the wire and has paused time stand still while a request is on it: without a timer to wait for, but not
+/// before an answer has come over a real socket, tokio would go on to whatever is due next.
+pub(crate) struct OnWire;
+
+#[async_trait::async_trait]
+impl reqwest_middleware::Middleware for OnWire {
+    async fn handle(
+        &self,
+        request: reqwest::Request,
+        extensions: &mut http::Extensions,
+        next: reqwest_middleware::Next<'_>,
+    ) -> reqwest_middleware::Result<reqwest::Response> {
+        let (answered, wait) = std::sync::mpsc::channel::<()>();
+        // While a blocking task runs, time is not moved on. It ends when the sender is dropped.
+        tokio::task::spawn_blocking(move || wait.recv());
+        let answer = next.run(request, extensions).await;
+        drop(answered);
+        answer
+    }
+}
+
 /// How a server tells where its callers stand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Dialect {

@@ -9,7 +9,7 @@ use crate::bound::{ALGORITHMS, Admission, Bound};
 use crate::client::{Connection, connect, is_served};
 use crate::crowd::{Findings, SIZES, crowd};
 use crate::server::Server;
-use crate::verdict::{assert_used, assert_within};
+use crate::verdict::{Answers, assert_used, assert_within};
 
 /// What each algorithm is attacked at: refills that are short beside the pauses of a busy machine, and long ones. A
 /// thread that is late by more than a refill finds the state far ahead.
@@ -36,10 +36,15 @@ const TURN: Duration = Duration::from_millis(250);
 const LEAST_CALLS: usize = 1_000;
 
 /// Asks a server with this limit from so many threads.
-fn flood(limit: &Limit, threads: usize, time: Duration, least: usize) -> Vec<Admission> {
+fn flood(limit: &Limit, threads: usize, time: Duration, least: usize) -> (Vec<Admission>, Answers) {
     let server = Server::start(limit);
-    let connections = connect(&server, threads);
-    crowd(threads, time, least, |number, _| is_served(connections[number].lock().unwrap().ask("GET", "/")))
+    let (connections, answers) = (connect(&server, threads), Answers::default());
+    let served = crowd(threads, time, least, |number, _| {
+        let served = is_served(connections[number].lock().unwrap().ask("GET", "/"));
+        answers.note();
+        served
+    });
+    (served, answers)
 }
 
 #[test]
@@ -50,8 +55,8 @@ fn every_algorithm_at_every_refill() {
     let mut findings = Findings::default();
     for (text, threads) in table.zip(SIZES.into_iter().cycle()) {
         let quota: Quota = text.parse().unwrap();
-        let served = flood(&Limit::new("api", quota), threads, TURN, LEAST_CALLS);
-        assert_used(&quota, &served, TURN, "a flood");
+        let (served, answers) = flood(&Limit::new("api", quota), threads, TURN, LEAST_CALLS);
+        assert_used(&quota, &served, &answers, TURN, "a flood");
         findings.check(&format!("{quota}, {threads} connections"), &[Bound::of(&quota)], &served);
     }
     findings.none();
@@ -62,8 +67,8 @@ fn every_algorithm_at_every_refill() {
 fn with_a_queue() {
     let quota: Quota = "500/s burst 10".parse().unwrap();
     let limit = Limit::new("api", quota).queue(8, Duration::from_millis(200));
-    let served = flood(&limit, THREADS, TIME, 1);
-    assert_used(&quota, &served, TIME, "a queue");
+    let (served, answers) = flood(&limit, THREADS, TIME, 1);
+    assert_used(&quota, &served, &answers, TIME, "a queue");
     assert_within(&quota, &served, "a queue");
 }
 

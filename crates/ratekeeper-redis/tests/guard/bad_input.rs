@@ -199,7 +199,7 @@ async fn a_cluster_where_one_server_was_expected_and_the_other_way_round() {
 
 #[tokio::test]
 async fn a_master_that_no_sentinel_knows() {
-    let trio = started(&redis_binary(), Trio::start).await;
+    let trio = started(&redis_binary(), Trio::patient).await;
     let store = store(&trio.url().replace("mymaster", "another"));
     expect(&store, RedisErrorKind::Address, StoreErrorKind::Unavailable, "know no master `another`").await;
 }
@@ -273,7 +273,7 @@ async fn a_user_who_may_do_what_the_error_says_and_no_more() {
     goes_through(&store).await;
     assert!(store.forget(b"").await.unwrap() > 0);
 
-    let trio = started(&redis_binary(), Trio::start).await;
+    let trio = started(&redis_binary(), Trio::patient).await;
     let rules = format!("{NEEDED} +role");
     goes_through(&as_user([&trio.master, &trio.replica], &trio.url(), &rules)).await;
 }

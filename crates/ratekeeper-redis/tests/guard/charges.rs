@@ -41,7 +41,7 @@ async fn of_a_cluster() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_the_master_that_sentinels_watch() {
-    let trio = started(&redis_binary(), Trio::start).await;
+    let trio = started(&redis_binary(), Trio::patient).await;
     let stores: Vec<RedisStore> = (0..2).map(|_| patient(&trio.url()).build().unwrap()).collect();
     charge_overlapping_keys(&stores).await;
 }
@@ -67,9 +67,7 @@ async fn counters_of_a_cluster() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_taken_before_an_error_is_given_back() {
     let mut cluster = started(&redis_binary(), Cluster::start).await;
-    let patience = Duration::from_secs(5);
-    let store = RedisStore::builder(&cluster.url()).command_timeout(patience).without_breaker();
-    let store = store.build().unwrap();
+    let store = patient(&cluster.url()).without_breaker().build().unwrap();
     let plan = Plan::parse("p", "5/day fixed").unwrap();
     let keys: Vec<String> = (0..12).map(|key| format!("user:{key}")).collect();
     let owners: Vec<usize> = keys.iter().map(|key| cluster.owner_of(key)).collect();

@@ -16,11 +16,12 @@ use crate::support::wait;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_follows_the_master() {
-    let mut trio = started(&redis_binary(), Trio::start).await;
+    let mut trio = started(&redis_binary(), Trio::patient).await;
     let stores: Vec<RedisStore> =
         (0..2).map(|_| RedisStore::builder(&trio.url()).without_denial_cache().build().unwrap()).collect();
     let load = Load::start(&stores, "100/day", 16);
     load.more("answers", 300, AnswerCounts::informed).await;
+    trio.watch_closely();
     trio.master.kill();
     load.more("answers in its stead", 100, AnswerCounts::failed).await;
     let trio = tokio::task::spawn_blocking(move || {
@@ -44,7 +45,7 @@ async fn the_store_follows_the_master() {
 async fn nobody_asks_a_master_that_was_replaced_by_plan() {
     const QUOTA: u64 = 2_000;
     for binary in binaries() {
-        let trio = started(&binary, Trio::start).await;
+        let trio = started(&binary, Trio::patient).await;
         // Four instances with two clients each; a client asks 250 times a second at the most.
         let stores: Vec<RedisStore> = (0..4)
             .map(|_| RedisStore::builder(&trio.url()).without_denial_cache().build().unwrap())
@@ -77,7 +78,7 @@ async fn nobody_asks_a_master_that_was_replaced_by_plan() {
 /// Whoever does not hear the sentinel that leads the failover hears it from another, as soon as that one knows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_sentinel_tells_of_the_new_master() {
-    let trio = started(&redis_binary(), Trio::start).await;
+    let trio = started(&redis_binary(), Trio::patient).await;
     let stores = [RedisStore::builder(&trio.url_by_one()).without_denial_cache().build().unwrap()];
     let load = Load::start(&stores, "1000000/day", 4);
     load.more("answers", 100, AnswerCounts::informed).await;
@@ -105,10 +106,11 @@ async fn any_sentinel_tells_of_the_new_master() {
 /// A master that froze is replaced; when it wakes up, it still believes to be the master until it is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_master_is_left() {
-    let trio = started(&redis_binary(), Trio::start).await;
+    let trio = started(&redis_binary(), Trio::patient).await;
     let stores = [RedisStore::builder(&trio.url()).without_denial_cache().build().unwrap()];
     let load = Load::start(&stores, "100/day", 8);
     load.more("answers", 100, AnswerCounts::informed).await;
+    trio.watch_closely();
     trio.master.freeze();
     let trio = tokio::task::spawn_blocking(move || {
         trio.wait_for_promotion();
@@ -126,7 +128,7 @@ async fn a_frozen_master_is_left() {
 /// Each runtime listens to the sentinels for itself, and nothing of it is left when the runtime or the store has ended.
 #[test]
 fn what_listens_to_the_sentinels_ends_with_the_runtime_and_the_store() {
-    let trio = Trio::start(&redis_binary());
+    let trio = Trio::patient(&redis_binary());
     let before = trio.listeners();
     let store = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE).build().unwrap();
     let runtimes: Vec<_> = (0..2)
@@ -148,7 +150,7 @@ fn what_listens_to_the_sentinels_ends_with_the_runtime_and_the_store() {
 /// A runtime that had not connected yet got nothing, though the master was known and well.
 #[test]
 fn the_last_master_will_do_while_no_sentinel_answers() {
-    let mut trio = Trio::start(&redis_binary());
+    let mut trio = Trio::patient(&redis_binary());
     let store = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE).build().unwrap();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime().block_on(store.check()).unwrap();

@@ -41,7 +41,7 @@ async fn holds_conform_in_a_cluster() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_conform_before_a_master_that_sentinels_watch() {
     for binary in one_unless_thorough(binaries()) {
-        let trio = started(&binary, Trio::start).await;
+        let trio = started(&binary, Trio::patient).await;
         conforms(&trio.url()).await;
     }
 }
@@ -73,7 +73,7 @@ async fn a_slot_moves_with_what_is_held() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_survives_a_failover() {
     for binary in binaries() {
-        let trio = started(&binary, Trio::start).await;
+        let trio = started(&binary, Trio::patient).await;
         let store = patient(&trio.url()).without_breaker().build().unwrap();
         let held = Held::new("caller", "60/m; 1000 tokens/day burst 1000; 3 concurrent");
         for id in 1..=2 {

@@ -78,7 +78,7 @@ impl Load {
         wait::until_async(what, wait::PATIENCE, || of(&self.counts) >= start + count).await;
     }
 
-    /// The server is back: so is service, within three seconds.
+    /// The server is back: so is service, soon.
     pub(crate) async fn is_back(&self, what: &str) {
         let start = self.counts.informed();
         wait::until_async(what, wait::BACK_WITHIN, || self.counts.informed() > start).await;

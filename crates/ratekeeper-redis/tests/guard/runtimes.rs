@@ -28,7 +28,7 @@ fn runtime() -> Runtime {
 
 /// No answer may be lost for want of time: the machine may be busy.
 fn store(url: &str) -> RedisStore {
-    RedisStore::builder(url).command_timeout(Duration::from_secs(5)).build().unwrap()
+    RedisStore::builder(url).command_timeout(PATIENCE).connect_timeout(PATIENCE).build().unwrap()
 }
 
 async fn ask(store: &RedisStore) -> u64 {
@@ -153,7 +153,7 @@ fn connections_that_the_server_has_closed_are_replaced_unnoticed() {
 fn connections_that_are_lost_open_no_breaker() {
     const THREADS: usize = 8;
     for server in Server::each() {
-        let store = RedisStore::builder(&server.url()).command_timeout(PATIENCE).build().unwrap();
+        let store = store(&server.url());
         let quota = Quota::throttle(100, 1, 3600).unwrap();
         let (is_connected, is_paused) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
         let mut connection = server.connection();

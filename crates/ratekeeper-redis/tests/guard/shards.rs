@@ -85,7 +85,8 @@ async fn a_dead_master_fails_its_own_keys_alone() {
     let mut cluster = started(&redis_binary(), Cluster::start).await;
     // No answer may be lost for want of time: the machine may be busy.
     let store = RedisStore::builder(&cluster.url()).without_denial_cache();
-    let store = store.command_timeout(Duration::from_secs(10)).build().unwrap();
+    let patience = Duration::from_secs(10);
+    let store = store.command_timeout(patience).connect_timeout(patience).build().unwrap();
     let keeper = keeper(&store);
     let keys = key_of_each(&cluster);
     for key in &keys {
@@ -150,7 +151,8 @@ async fn a_batch_fails_only_for_the_node_that_is_frozen() {
     let cluster = started(&redis_binary(), Cluster::start).await;
     let diary = Arc::new(Diary::default());
     let store = RedisStore::builder(&cluster.url()).without_denial_cache().observer(diary.clone());
-    let store = store.command_timeout(Duration::from_secs(2)).build().unwrap();
+    let store = store.command_timeout(Duration::from_secs(3)).connect_timeout(Duration::from_secs(10));
+    let store = store.build().unwrap();
     let quota: Quota = "100/day".parse().unwrap();
     let keys: Vec<String> = (0..120).map(|number| format!("caller{number}")).collect();
     let ask = |key| Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);

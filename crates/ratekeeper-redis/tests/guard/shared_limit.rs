@@ -80,7 +80,7 @@ async fn of_a_cluster() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_the_master_that_sentinels_watch() {
     for binary in binaries() {
-        let trio = started(&binary, Trio::start).await;
+        let trio = started(&binary, Trio::patient).await;
         share(&trio.url()).await;
     }
 }

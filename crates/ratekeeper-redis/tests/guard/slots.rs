@@ -49,7 +49,8 @@ async fn a_frozen_node_harms_only_its_own() {
     let cluster = started(&redis_binary(), Cluster::start).await;
     let plan = Plan::parse("plan", "100/day").unwrap().on_store_error(FailureMode::Error);
     let store = RedisStore::builder(&cluster.url()).without_denial_cache().without_breaker();
-    let store = store.command_timeout(Duration::from_secs(10)).build().unwrap();
+    let patience = Duration::from_secs(10);
+    let store = store.command_timeout(patience).connect_timeout(patience).build().unwrap();
     let keeper = Keeper::new(store, Registry::new([plan]));
     let keys: Vec<String> = (0..30).map(|number| format!("caller{number}")).collect();
     for key in &keys {

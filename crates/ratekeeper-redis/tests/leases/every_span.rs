@@ -79,7 +79,7 @@ fn of_a_crowd_before_a_cluster_and_a_master_that_sentinels_watch() {
     let cluster = Cluster::start(&redis_binary());
     hold_a_crowd_to("20000/s burst 4000", "40ms", || patient(&cluster.url()));
     drop(cluster);
-    let trio = Trio::start(&redis_binary());
+    let trio = Trio::patient(&redis_binary());
     hold_a_crowd_to("20000/s burst 4000", "40ms", || patient(&trio.url()));
 }
 

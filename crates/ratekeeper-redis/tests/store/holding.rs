@@ -317,8 +317,8 @@ async fn a_server_that_has_forgotten_its_scripts_is_sent_them_again() {
 async fn what_got_no_answer_is_said_again() {
     for server in Server::each() {
         let patient = store(&server, Encoding::Ascii).await;
-        let hasty = RedisStore::builder(&server.url()).without_breaker();
-        let hasty = hasty.command_timeout(Duration::from_millis(200)).connect().await.unwrap();
+        let hasty = crate::patient(&server.url()).without_breaker();
+        let hasty = hasty.command_timeout(Duration::from_millis(200)).build().unwrap();
         let held = Held::new("who", "60/m; 1000 tokens/day burst 1000; 8 concurrent");
         for (id, spent, left) in [(1, Some(30), 970), (2, None, 970), (3, Some(200), 770)] {
             assert!(held.hold(&patient, id, 100, MINUTE).await.unwrap().decision.allowed);

@@ -26,7 +26,7 @@ use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
 /// A store for a machine that does much else: what is tested is not how soon it answers.
 fn patient(url: &str) -> RedisStoreBuilder {
-    RedisStore::builder(url).command_timeout(Duration::from_secs(10))
+    RedisStore::builder(url).command_timeout(Duration::from_secs(10)).connect_timeout(Duration::from_secs(10))
 }
 
 /// Asks every few milliseconds until the answer is yes.

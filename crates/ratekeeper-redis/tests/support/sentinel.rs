@@ -14,6 +14,9 @@ pub(crate) const MASTER: &str = "mymaster";
 /// After how long a silence a sentinel takes the master for dead.
 const SILENCE: Duration = Duration::from_millis(1_000);
 
+/// The same where nobody is to die: on a busy machine one may be silent for a second and be well.
+const LONG_SILENCE: Duration = Duration::from_secs(30);
+
 /// Two servers and who watches them.
 #[derive(Debug)]
 pub(crate) struct Trio {
@@ -25,6 +28,16 @@ pub(crate) struct Trio {
 impl Trio {
     /// Starts all five and waits until the sentinels know each other and the replica.
     pub(crate) fn start(binary: &Path) -> Self {
+        Self::with_silence(binary, SILENCE)
+    }
+
+    /// Like [`start`](Trio::start), but the master is not taken for dead before they are told to
+    /// [watch it closely](Trio::watch_closely).
+    pub(crate) fn patient(binary: &Path) -> Self {
+        Self::with_silence(binary, LONG_SILENCE)
+    }
+
+    fn with_silence(binary: &Path, silence: Duration) -> Self {
         let master = Server::with(binary, &[]);
         let port = master.port().to_string();
         let replica =
@@ -33,7 +46,8 @@ impl Trio {
         wait::until("the replica has its data", || {
             info(&mut connection, "replication").contains("master_link_status:up")
         });
-        let sentinels: Vec<Sentinel> = (0..3).map(|_| Sentinel::start(binary, master.port())).collect();
+        let sentinels: Vec<Sentinel> =
+            (0..3).map(|_| Sentinel::start(binary, master.port(), silence)).collect();
         for sentinel in &sentinels {
             wait::until("the sentinels know each other and the replica", || {
                 let Some(mut connection) = sentinel.connection() else { return false };
@@ -42,6 +56,16 @@ impl Trio {
             });
         }
         Trio { master, replica, sentinels }
+    }
+
+    /// Has the sentinels take the master for dead after a short silence, from now on: it is about to die.
+    pub(crate) fn watch_closely(&self) {
+        for sentinel in &self.sentinels {
+            let mut connection = sentinel.connection().expect("a sentinel answers");
+            let mut order = redis::cmd("SENTINEL");
+            order.arg("SET").arg(MASTER).arg("down-after-milliseconds").arg(SILENCE.as_millis().to_string());
+            order.exec(&mut connection).expect("it is told");
+        }
     }
 
     /// Its address, by all sentinels.
@@ -164,7 +188,7 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    fn start(binary: &Path, master: u16) -> Self {
+    fn start(binary: &Path, master: u16, silence: Duration) -> Self {
         let port = free_port();
         let directory = std::env::temp_dir().join(format!("rk-sentinel-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
@@ -172,7 +196,7 @@ impl Sentinel {
             "port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {master} 2\n\
              sentinel down-after-milliseconds {MASTER} {}\nsentinel failover-timeout {MASTER} 3000\n\
              sentinel parallel-syncs {MASTER} 1\n",
-            SILENCE.as_millis()
+            silence.as_millis()
         );
         let file = directory.join("sentinel.conf");
         std::fs::write(&file, configuration).expect("its configuration");

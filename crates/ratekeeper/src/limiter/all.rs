@@ -16,8 +16,8 @@ use crate::{Cost, Decision, Reason};
 /// ```
 /// use ratekeeper::limiter::{Concurrency, Keyed, Limiter};
 /// use ratekeeper::all;
-/// let (global, slots) = (Limiter::new("100/s".parse()?)?, Concurrency::new(1)?);
-/// let per_user = Keyed::new("1/m".parse()?)?;
+/// let (global, slots) = (Limiter::new("100/h".parse()?)?, Concurrency::new(1)?);
+/// let per_user = Keyed::new("1/h".parse()?)?;
 /// let both = all![&global, &slots, per_user.limiter("ann")?]?;
 ///
 /// let granted = both.try_acquire(1).expect("all have room");

@@ -19,11 +19,12 @@ use crate::{Charged, Cost, Decision, Quota, QuotaError};
 ///
 /// ```
 /// use ratekeeper::{Limiter, Reason};
-/// let limiter = Limiter::new("10/m burst 2".parse()?)?;
+/// let limiter = Limiter::new("10/h burst 2".parse()?)?;
 /// assert!(limiter.try_acquire(1).allowed);
 /// assert!(limiter.try_acquire(1).allowed);
 /// let refused = limiter.try_acquire(1);
-/// assert_eq!((refused.reason, refused.retry_after.unwrap().ceil_secs()), (Reason::QuotaExceeded, 6));
+/// let minutes = refused.retry_after.unwrap().ceil_secs().div_ceil(60);
+/// assert_eq!((refused.reason, minutes), (Reason::QuotaExceeded, 6));
 /// # Ok::<(), ratekeeper::QuotaError>(())
 /// ```
 ///
@@ -40,9 +41,11 @@ use crate::{Charged, Cost, Decision, Quota, QuotaError};
 /// for _ in 0..3 {
 ///     limiter.acquire(1).await?; // one every ten milliseconds
 /// }
-/// let error = limiter.acquire(1).within(Duration::from_millis(1)).await.unwrap_err();
+/// let slow = Limiter::new("1/m".parse()?)?;
+/// slow.acquire(1).await?;
+/// let error = slow.acquire(1).within(Duration::from_millis(1)).await.unwrap_err();
 /// assert_eq!(error.kind(), AcquireErrorKind::Deadline);
-/// assert!(error.retry_after().unwrap().ceil_millis() <= 10);
+/// assert!(error.retry_after().unwrap().ceil_secs() <= 60);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # }
@@ -105,7 +108,7 @@ impl Limiter {
     ///
     /// ```
     /// use ratekeeper::{Limiter, Nanos};
-    /// let tokens = Limiter::new("60000/m burst 1000".parse()?)?;
+    /// let tokens = Limiter::new("1000/day".parse()?)?;
     /// let call = tokens.reserve(800)?;
     /// assert_eq!(call.ready_in(), Some(Nanos::ZERO));
     /// assert!(!tokens.try_acquire(300).allowed, "800 of 1000 are taken");

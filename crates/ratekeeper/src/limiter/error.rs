@@ -9,11 +9,11 @@ use crate::{Nanos, QuotaError};
 ///
 /// ```
 /// use ratekeeper::limiter::{AcquireErrorKind, Limiter, LimiterKind};
-/// let limiter = Limiter::builder("10/s burst 1".parse()?).queue(0).build()?;
+/// let limiter = Limiter::builder("1/day".parse()?).queue(0).build()?;
 /// assert!(limiter.try_acquire(1).allowed);
 /// let error = limiter.acquire(1).wait().unwrap_err();
 /// assert_eq!((error.kind(), error.limiter()), (AcquireErrorKind::QueueFull, LimiterKind::Rate));
-/// assert_eq!(error.retry_after().unwrap().ceil_millis(), 100);
+/// assert_eq!(error.retry_after().unwrap().ceil_secs().div_ceil(3_600), 24, "hours");
 /// # Ok::<(), ratekeeper::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

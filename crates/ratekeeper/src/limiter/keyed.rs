@@ -35,7 +35,7 @@ const SHARDS: usize = 16;
 ///
 /// ```
 /// use ratekeeper::limiter::Keyed;
-/// let logins: Keyed<String> = Keyed::new("5/m".parse()?)?;
+/// let logins: Keyed<String> = Keyed::new("5/h".parse()?)?;
 /// assert!(logins.try_acquire("ann", 5).allowed, "looked up as &str, owned as String");
 /// assert!(!logins.try_acquire("ann", 1).allowed);
 /// assert!(logins.try_acquire("bob", 1).allowed);

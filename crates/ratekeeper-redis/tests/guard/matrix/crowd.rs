@@ -108,8 +108,10 @@ impl Crowd {
             let registry = Arc::new(Registry::new(plans(Edit::None)));
             registries.push(Arc::clone(&registry));
             // No answer may be lost for want of time: the machine may be busy.
-            let store =
-                RedisStore::builder(url).without_denial_cache().command_timeout(Duration::from_secs(1));
+            let store = RedisStore::builder(url)
+                .without_denial_cache()
+                .command_timeout(Duration::from_secs(3))
+                .connect_timeout(Duration::from_secs(10));
             let keeper = Keeper::from_arcs(Arc::new(store.build().unwrap()), registry);
             let clients_of = (0..MODES.len()).map(|at| (at, at, keys.hit.clone()));
             let elsewhere = keys.spared.iter().map(|key| (ELSEWHERE, MODES.len() - 1, key.clone()));

@@ -34,7 +34,7 @@ impl Scene {
         match topology {
             Topology::Single => Scene::Single(Server::with(binary, &[])),
             Topology::Cluster => Scene::Cluster(Cluster::start(binary)),
-            Topology::Sentinel => Scene::Sentinel(Trio::start(binary)),
+            Topology::Sentinel => Scene::Sentinel(Trio::patient(binary)),
         }
     }
 
@@ -104,9 +104,12 @@ impl Scene {
     pub(super) fn end(&mut self, fault: Fault, keys: &Keys, crowd: &Crowd) {
         let order = |server: &mut Server, words: &[&str]| command(&mut server.connection(), words);
         match (fault, &mut *self) {
-            (Fault::Killed | Fault::Frozen | Fault::FailoverPlanned, Scene::Sentinel(trio)) => {
+            (Fault::Killed | Fault::Frozen, Scene::Sentinel(trio)) => {
+                // Not before: by then enough was answered in its stead.
+                trio.watch_closely();
                 trio.wait_for_promotion();
             }
+            (Fault::FailoverPlanned, Scene::Sentinel(trio)) => trio.wait_for_promotion(),
             (Fault::Killed, Scene::Cluster(cluster)) => {
                 cluster.restart(VICTIM);
                 let mut connection = cluster.nodes[VICTIM].connection();

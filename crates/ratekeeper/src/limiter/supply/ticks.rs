@@ -13,11 +13,12 @@ use crate::{Cost, Nanos, Timestamp};
 /// ```
 /// use std::time::Duration;
 /// use ratekeeper::limiter::{Limiter, Ticks};
-/// // Ten at most, three more every second, and the first two are there at once.
-/// let limiter = Limiter::ticking(Ticks::bucket(10, 3, Duration::from_secs(1)).initial(2))?;
+/// // Ten at most, three more every minute, and the first two are there at once.
+/// let limiter = Limiter::ticking(Ticks::bucket(10, 3, Duration::from_secs(60)).initial(2))?;
 /// assert!(limiter.try_acquire(2).allowed);
 /// let refused = limiter.try_acquire(4);
-/// assert!(!refused.allowed && refused.retry_after.unwrap().ceil_secs() == 2, "two ticks bring six");
+/// let minutes = refused.retry_after.unwrap().ceil_secs().div_ceil(60);
+/// assert_eq!((refused.allowed, minutes), (false, 2), "two ticks bring six");
 /// # Ok::<(), ratekeeper::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,10 +24,12 @@ use crate::{Nanos, StoreError, StoreErrorKind, Timestamp};
 /// Each request costs two short locks, some ten nanoseconds each.
 ///
 /// ```
+/// use std::time::Duration;
 /// use ratekeeper::store::{Breaker, BreakerSettings, BreakerState};
 /// use ratekeeper::{StoreError, StoreErrorKind};
 ///
-/// let breaker = Breaker::new(BreakerSettings::default().failures_in_a_row(2));
+/// let settings = BreakerSettings::default().failures_in_a_row(2).rest(Duration::from_secs(60));
+/// let breaker = Breaker::new(settings);
 /// for _ in 0..2 {
 ///     let permit = breaker.admit()?;
 ///     permit.failed(&StoreError::new(StoreErrorKind::Timeout, "no answer within 100 ms"));

@@ -54,7 +54,7 @@ const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
 /// for _ in 0..100 {
 ///     assert!(!store.acquire(request).await?.allowed);
 /// }
-/// assert_eq!(store.statistics().answered, 99, "the store behind refused once");
+/// assert!(store.statistics().answered > 90, "the store behind refused once a second at most");
 /// # Ok(()) }
 /// ```
 pub struct DenialCache<S> {
