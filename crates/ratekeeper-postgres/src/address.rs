@@ -32,6 +32,10 @@ impl PostgresAddress {
             let shown: String = scheme.chars().filter(char::is_ascii_graphic).take(20).collect();
             return Err(wrong(format!("scheme: {shown}; use postgres://user:password@host:port/database")));
         }
+        // The library ends a password at the first one, and would call what is left of it a host or an option.
+        if url.matches('@').count() > 1 {
+            return Err(wrong("@: more than one; write that of a name or a password as %40".into()));
+        }
         for (name, value) in options(url) {
             match name {
                 "password" => return Err(wrong("password: among the options; write it before the @".into())),
@@ -179,6 +183,11 @@ mod tests {
             ("sesame", "scheme: none; use postgres://"),
             ("postgres:///limits", "host: missing"),
             ("postgres://u:sesame@h:port/limits", "cannot be read"),
+            (
+                "postgres://u:open@?sesame=@h/limits",
+                "@: more than one; write that of a name or a password as %40",
+            ),
+            ("postgres://u:open@sesame@h/limits", "@: more than one"),
             ("postgres://u:sesame@h/limits?sslmode=verify", "cannot be read"),
             ("postgres://u:sesame@h/limits?sslmode=verify-full", "sslmode: verify; use `sslmode=require`"),
             ("postgres://h/limits?user=u&password=sesame", "password: among the options"),

@@ -19,8 +19,8 @@ pub(crate) struct Call {
     pub(crate) keys: Vec<OwnedKey>,
     /// When the caller has stopped waiting.
     pub(crate) deadline: Instant,
-    /// How long it had until then, when it was made.
-    time: Duration,
+    /// How long it had until then, from the first.
+    pub(crate) time: Duration,
     question: Box<dyn Question>,
 }
 
@@ -66,17 +66,17 @@ pub(crate) fn unasked() -> StoreError {
 }
 
 impl Call {
-    /// Returns a call about these keys, which has so much time, and where its answer comes.
+    /// Returns a call about these keys, which had so much time at some instant, and where its answer comes.
     pub(crate) fn new<T: Send + 'static>(
         mut keys: Vec<OwnedKey>,
-        time: Duration,
+        (began, time): (Instant, Duration),
         decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
     ) -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
         keys.sort_unstable();
         keys.dedup();
         let (reply, answer) = oneshot::channel();
         let question = Box::new(Asked { decide, decided: None, reply });
-        (Call { keys, deadline: Instant::now() + time, time, question }, answer)
+        (Call { keys, deadline: began + time, time, question }, answer)
     }
 
     /// Decides on what is loaded: its keys, as they were last seen.

@@ -28,6 +28,12 @@ impl Group {
         late
     }
 
+    /// Takes out the calls that are about this key.
+    pub(crate) fn take_about(&mut self, key: &OwnedKey) -> Vec<Call> {
+        self.is_loose |= self.keys.len() > 1;
+        self.calls.extract_if(.., |call| call.keys.contains(key)).collect()
+    }
+
     /// Returns what still belongs together of it, which is nothing if it has no calls.
     pub(crate) fn regrouped(self) -> Vec<Group> {
         if self.calls.is_empty() {
@@ -157,7 +163,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(9_000);
 
     fn call(keys: &[&str], time: Duration) -> (Call, impl Sized) {
-        Call::new(keys.iter().map(|key| key.as_bytes().into()).collect(), time, |_| Ok(()))
+        Call::new(keys.iter().map(|key| key.as_bytes().into()).collect(), (Instant::now(), time), |_| Ok(()))
     }
 
     /// Some time from now: whoever had less of it is late.

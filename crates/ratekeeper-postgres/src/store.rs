@@ -1,7 +1,7 @@
 //! The store as programs use it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratekeeper::port::{
     Answer, Charge, Grant, HoldAction, HoldChange, HoldOutcome, HoldRequest, HoldState, Judgment, Request,
@@ -68,15 +68,26 @@ impl PostgresStore {
         keys: Vec<OwnedKey>,
         decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let answer = self.send(keys, self.timeout, decide)?;
+        self.ask_since(Instant::now(), keys, decide).await
+    }
+
+    /// Asks like [`PostgresStore::ask`]; but the time of the question began before.
+    async fn ask_since<T: Send + 'static>(
+        &self,
+        began: Instant,
+        keys: Vec<OwnedKey>,
+        decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let answer = self.send(keys, (began, self.timeout), decide)?;
         answer.await.unwrap_or_else(|_| Err(unasked()))
     }
 
-    /// Sends a question on its way, which has so much time. Those about one key are decided in the order in which they were sent.
+    /// Sends a question on its way, which had so much time at some instant. Those about one key are decided in the order in which
+    /// they were sent.
     fn send<T: Send + 'static>(
         &self,
         keys: Vec<OwnedKey>,
-        time: Duration,
+        time: (Instant, Duration),
         decide: impl FnMut(&LoadedKeys) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError> {
         let (call, answer) = Call::new(keys, time, decide);
@@ -98,9 +109,9 @@ impl PostgresStore {
     }
 
     /// Changes a hold. Its plans of now are told by their names, which its row has: if this process did not make it, they are
-    /// looked at first.
+    /// looked at first, in the time of one call.
     async fn change(&self, change: HoldChange<'_>) -> Result<HoldOutcome, StoreError> {
-        let id = change.id;
+        let (id, began) = (change.id, Instant::now());
         let mut known = self.held.of(id, change.plans);
         for _ in 0..MOST_LOOKS {
             let (own, plans, action) =
@@ -117,7 +128,7 @@ impl PostgresStore {
                 });
                 changed.map(Ok)
             };
-            match self.ask(keys, decide).await? {
+            match self.ask_since(began, keys, decide).await? {
                 Ok(outcome) => {
                     if outcome.state != HoldState::Extended {
                         self.held.remove(id);
@@ -184,7 +195,7 @@ impl Store for PostgresStore {
         into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(async move {
-            let time = self.timeout * 9 / 10;
+            let time = (Instant::now(), self.timeout * 9 / 10);
             let send = |request| {
                 let kept = KeptRequest::of(request);
                 self.send(vec![kept.key().clone()], time, move |loaded| {

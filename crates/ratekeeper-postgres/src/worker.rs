@@ -117,6 +117,12 @@ struct Round {
     decided_at: DecidedAt,
 }
 
+/// A key that cannot be decided, and why.
+struct Unreadable {
+    key: OwnedKey,
+    error: StoreError,
+}
+
 impl Worker {
     pub(crate) fn new(
         calls: mpsc::Receiver<Call>,
@@ -164,12 +170,12 @@ impl Worker {
     fn gather(&mut self) {
         let soon = self.soon();
         let late = self.waiting.take_late(soon);
-        self.turn_away(late, UNSENT);
+        turn_away(late, UNSENT);
         while !is_full(&self.waiting)
             && let Some(call) = self.next.take().or_else(|| self.calls.try_recv().ok())
         {
             match call.is_abandoned(soon) {
-                true => self.turn_away(vec![call], UNSENT),
+                true => turn_away(vec![call], UNSENT),
                 false => self.waiting.add(call),
             }
         }
@@ -181,7 +187,7 @@ impl Worker {
             Ok(session) => session,
             Err(error) => {
                 let (groups, late) = self.waiting.take(Cutoff::At(Instant::now()));
-                self.turn_away(late, UNSENT);
+                turn_away(late, UNSENT);
                 return fail(groups, &error);
             }
         };
@@ -203,7 +209,7 @@ impl Worker {
                 self.gather();
             }
             let (mut groups, late) = self.waiting.take(self.soon());
-            self.turn_away(late, UNSENT);
+            turn_away(late, UNSENT);
             let mut others: Vec<Group> =
                 groups.extract_if(.., |group| StatementTurn::of(group) != turn).collect();
             // A row that is locked for long keeps whoever goes with it: it goes by itself, one in a round.
@@ -227,11 +233,6 @@ impl Worker {
     /// Returns what decides whether a call is too late to go with a statement now.
     fn soon(&self) -> Cutoff {
         Cutoff::Before(Instant::now(), self.reserve)
-    }
-
-    /// Tells these calls that their time is over.
-    fn turn_away(&self, late: Vec<Call>, outcome: &str) {
-        turn_away(late, self.settings.timeout, outcome);
     }
 
     /// Returns the connection, or a new one.
@@ -288,13 +289,13 @@ impl Worker {
                 Event::Came(call) => self.next = Some(call),
                 Event::Late => {
                     let now = Cutoff::At(Instant::now());
-                    groups.iter_mut().for_each(|group| self.turn_away(group.take_late(now), outcome));
+                    groups.iter_mut().for_each(|group| turn_away(group.take_late(now), outcome));
                     let mut late = self.waiting.take_late(now);
                     while let Some(call) = self.next.take_if(|call| call.is_abandoned(now)) {
                         late.push(call);
                         self.next = self.calls.try_recv().ok();
                     }
-                    self.turn_away(late, UNSENT);
+                    turn_away(late, UNSENT);
                 }
                 Event::Closed => is_closed = true,
             }
@@ -313,7 +314,7 @@ impl Worker {
                 return Err(self.failed(session, groups, failure, is_locked).await);
             }
             let soon = self.soon();
-            groups.iter_mut().for_each(|group| self.turn_away(group.take_late(soon), UNSENT));
+            groups.iter_mut().for_each(|group| turn_away(group.take_late(soon), UNSENT));
             groups.retain(|group| !group.calls.is_empty());
         }
         let Round { mut groups, rows, group_of, decided_at } = self.decide(groups);
@@ -382,7 +383,10 @@ impl Worker {
                     left = each.min().unwrap_or(left).min(left);
                     decided.push(group);
                 }
-                Err(error) => fail(vec![group], &error),
+                Err(Unreadable { key, error }) => {
+                    group.take_about(&key).into_iter().for_each(|call| call.answer(Err(copy(&error))));
+                    self.waiting.put_back(group);
+                }
             }
         }
         // Everybody locks rows in the same order.
@@ -403,7 +407,7 @@ impl Worker {
         group: &mut Group,
         number: usize,
         at: Timestamp,
-    ) -> Result<Vec<RowChange>, StoreError> {
+    ) -> Result<Vec<RowChange>, Unreadable> {
         let loaded = LoadedKeys::of(at, group.keys.len());
         let (changes, is_outgrown) = self.decide_in(group, number, &loaded)?;
         match is_outgrown {
@@ -420,30 +424,28 @@ impl Worker {
         group: &mut Group,
         number: usize,
         loaded: &LoadedKeys,
-    ) -> Result<(Vec<RowChange>, bool), StoreError> {
-        let mut stamps = Vec::with_capacity(group.keys.len());
+    ) -> Result<(Vec<RowChange>, bool), Unreadable> {
+        let mut rows = Vec::with_capacity(group.keys.len());
         for bytes in &group.keys {
-            let (key, row) = (key(bytes)?, self.seen.lock().get(bytes));
+            let of_key = |error| Unreadable { key: bytes.clone(), error };
+            let (key, row) = (key(bytes).map_err(of_key)?, self.seen.lock().get(bytes));
             if row.stamp != 0
                 && let Err(error) = loaded.load(key, &row.record)
             {
                 // It is looked at again when it is asked for again: somebody may have deleted it.
                 self.seen.lock().put(bytes, SeenRow::absent());
-                return Err(unreadable(&self.settings, error));
+                return Err(of_key(unreadable(&self.settings, error)));
             }
-            stamps.push(row.stamp);
+            rows.push((key, bytes, row.stamp));
         }
         // When all are loaded: loading one may change how another is written.
-        let mut befores: Vec<(i64, Option<KeyRecord>)> = Vec::with_capacity(group.keys.len());
-        for (bytes, stamp) in group.keys.iter().zip(stamps) {
-            befores.push((stamp, loaded.record(key(bytes)?)));
-        }
+        let befores: Vec<Option<KeyRecord>> = rows.iter().map(|(key, ..)| loaded.record(*key)).collect();
         for call in &mut group.calls {
             call.decide(loaded);
         }
         let (mut changes, mut is_outgrown) = (Vec::with_capacity(group.keys.len()), false);
-        for (bytes, (old, before)) in group.keys.iter().zip(befores) {
-            let after = loaded.record(key(bytes)?);
+        for ((key, bytes, old), before) in rows.into_iter().zip(befores) {
+            let after = loaded.record(key);
             let length = |record: &Option<KeyRecord>| record.as_ref().map_or(0, |record| record.bytes.len());
             is_outgrown |= length(&after) > LoadedKeys::MOST_BYTES.max(length(&before));
             let new = (after != before).then(|| NewRow {
@@ -616,10 +618,15 @@ async fn next_event(calls: &mut mpsc::Receiver<Call>, is_full: bool, deadline: O
     }
 }
 
-/// Tells these calls that their time, which was as long as this, is over.
-fn turn_away(late: Vec<Call>, timeout: Duration, outcome: &str) {
+/// Tells these calls that their time is over, or too short for a statement.
+fn turn_away(late: Vec<Call>, outcome: &str) {
+    let now = Instant::now();
     for call in late {
-        let message = format!("not decided within {timeout:?}; {outcome}");
+        let (left, time) = (call.deadline.saturating_duration_since(now).as_millis(), call.time);
+        let message = match left {
+            0 => format!("not decided within {time:?}; {outcome}"),
+            _ => format!("{left} ms of {time:?} were left, and statements take longer; {outcome}"),
+        };
         call.answer(Err(StoreError::new(StoreErrorKind::Timeout, message)));
     }
 }

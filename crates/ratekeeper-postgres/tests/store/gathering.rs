@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join;
 use ratekeeper::port::{
     Charge, ChargeAction, ChargeForce, HoldAction, HoldChange, HoldId, HoldRequest, HoldState, Request,
     Store, Whole,
@@ -173,6 +174,43 @@ async fn a_hold_is_ended_by_another_instance() {
         let again = HoldChange { key, id, action: HoldAction::Cancel, plans: &registry };
         assert_eq!(other.change_hold(again).await.unwrap().state, HoldState::Settled);
     }
+}
+
+/// Whoever did not make a hold looks first what its plans are called. Each statement had the time of a whole call, so that the second
+/// one was written long after the caller had given up.
+#[tokio::test]
+async fn a_hold_is_ended_within_one_timeout_or_not_at_all() {
+    let Some(server) = Server::start(&[]) else { return };
+    let (one, patience) = (crate::patient(&server).build().unwrap(), Duration::from_secs(4));
+    let other = crate::patient(&server).timeout(patience).build().unwrap();
+    let plans = [Arc::new(Plan::parse("jobs", "2 concurrent").unwrap())];
+    let registry = Registry::new([Plan::clone(&plans[0])]);
+    let (key, id) = (Key::new("user").unwrap(), HoldId::from_bits(1));
+    let hold =
+        HoldRequest { key, plans: &plans, amounts: Amounts::of(&[]), id, lease: Nanos::from_secs(3_600) };
+    assert!(one.hold(hold).await.unwrap().decision.allowed);
+    // It is connected, and knows the row no more than the plans.
+    let quota: Quota = "5/day".parse().unwrap();
+    let request = Request::new(Key::new("elsewhere").unwrap(), Rules::Quota(&quota), Cost::ONE);
+    for _ in 0..8 {
+        other.peek(request).await.unwrap();
+    }
+    server.sql(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$; \
+         CREATE TRIGGER slow BEFORE UPDATE ON ratekeeper FOR EACH STATEMENT EXECUTE FUNCTION slow()",
+    );
+    server.freeze();
+    let frozen = Instant::now();
+    let change = HoldChange { key, id, action: HoldAction::Settle(Amounts::of(&[])), plans: &registry };
+    let thawing = until_async("most of the time is over", PATIENCE, || frozen.elapsed() > patience * 3 / 4);
+    let (ended, ()) = join(other.change_hold(change), async {
+        thawing.await;
+        server.thaw();
+    })
+    .await;
+    assert_eq!(ended.unwrap_err().reason(), "timeout");
+    let cancel = HoldChange { key, id, action: HoldAction::Cancel, plans: &registry };
+    assert_eq!(one.change_hold(cancel).await.unwrap().state, HoldState::Cancelled);
 }
 
 /// Outside of any runtime, and after the runtime of the first caller has ended.

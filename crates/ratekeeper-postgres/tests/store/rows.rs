@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{join, join_all, join3};
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, HoldId, HoldRequest, Request, Store, Whole};
 use ratekeeper::store::LoadedKeys;
 use ratekeeper::testkit::FakeClock;
@@ -156,4 +156,34 @@ async fn keys_are_any_bytes_and_records_may_be_long() {
         assert!(store.acquire(request).await.unwrap().allowed);
     }
     assert_eq!(other.peek(request).await.unwrap().remaining, 1_500);
+}
+
+/// A row that cannot be read fails those who name it. Whoever shared another key with them, in one statement, failed as well.
+#[tokio::test]
+async fn a_row_that_cannot_be_read_fails_only_those_who_ask_for_it() {
+    let Some(server) = Server::start(&[]) else { return };
+    let store = crate::patient(&server).connections(NonZeroUsize::MIN).build().unwrap();
+    let quota: Quota = "100/day".parse().unwrap();
+    store.peek(request("shared", &quota)).await.unwrap();
+    server.sql("INSERT INTO ratekeeper VALUES ('damaged', 7, 'nothing of ours', 9000000000000000)");
+    let charge = |key: &'static str| {
+        let (store, quota) = (&store, &quota);
+        async move {
+            let charges = ["shared", key].map(|key| Charge {
+                request: request(key, quota),
+                action: ChargeAction::Ignore,
+                force: ChargeForce::Alone,
+            });
+            store.charge(&charges, Whole::Open).await.map(|judgment| judgment.passes)
+        }
+    };
+    // They wait for a statement of somebody else, and go together.
+    server.freeze();
+    let elsewhere = request("elsewhere", &quota);
+    let (_, (damaged, sound, ())) =
+        join(store.acquire(elsewhere), join3(charge("damaged"), charge("sound"), async { server.thaw() }))
+            .await;
+    assert_eq!(damaged.unwrap_err().reason(), "unreadable");
+    assert!(sound.unwrap());
+    assert_eq!(store.peek(request("shared", &quota)).await.unwrap().remaining, 99);
 }

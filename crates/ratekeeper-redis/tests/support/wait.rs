@@ -31,14 +31,15 @@ pub(crate) async fn until_async(what: &str, patience: Duration, mut is_true: imp
     }
 }
 
-/// Waits until every thread of a process that was sent `STOP` has heard of it: until then some go on. Where there is no
-/// `/proc`, nobody can tell.
+/// Waits until every thread of a process that was sent `STOP` has heard of it, or has ended: until then some go on. Where there is
+/// no `/proc`, nobody can tell.
 pub(crate) fn until_stopped(pid: u32) {
     until("every thread is stopped", || {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
         threads.flatten().all(|thread| {
             let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-            status.contains("State:\tT")
+            // The parent of one that has ended may be stopped itself.
+            ["State:\tT", "State:\tZ"].iter().any(|state| status.contains(state))
         })
     });
 }
