@@ -1,6 +1,7 @@
 //! What is run in a test run, built by one command: test programs, and examples.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
@@ -51,6 +52,13 @@ pub(crate) fn build(workspace: &Workspace, environment: &Environment) -> Result<
 /// Fails if a test that a manifest has, or that has a file, was not built: nobody would notice that it is not run.
 fn check(workspace: &Workspace, built: &[Artifact]) -> Result<()> {
     for member in &workspace.members {
+        let folder = member.manifest.parent().unwrap_or(Path::new("")).join("tests");
+        for file in test_files(&workspace.root, &folder) {
+            let targets = workspace.members.iter().flat_map(|member| member.targets_of("test"));
+            if !targets.into_iter().any(|target| target.root == file) {
+                bail!("{}: no manifest has it as a test, so it is never run", file.display());
+            }
+        }
         for target in member.targets_of("test") {
             let is_built = |artifact: &Artifact| {
                 artifact.kind == ArtifactKind::Test
@@ -62,6 +70,19 @@ fn check(workspace: &Workspace, built: &[Artifact]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The files of a folder of tests that are programs, by their place: `a.rs`, and `a/main.rs`.
+fn test_files(root: &Path, folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| {
+        let (file, main) = (folder.join(entry.file_name()), Path::new("main.rs"));
+        match file.extension().is_some_and(|extension| extension == "rs") {
+            true => Some(file),
+            false => root.join(&file).join(main).exists().then(|| file.join(main)),
+        }
+    });
+    files.collect()
 }
 
 /// Reads cargo's messages, one JSON object a line.
@@ -110,6 +131,37 @@ mod tests {
         .unwrap();
         let error = check(&workspace, &[]).unwrap_err();
         assert_eq!(error.to_string(), "cargo says nothing of test `laws` of a");
+    }
+
+    /// The engine's tests are named one by one: cargo looks for none in their folder.
+    #[test]
+    fn a_test_that_no_manifest_names_is_an_error() {
+        let root = std::env::temp_dir().join(format!("xtask-artifacts-{}-tests", std::process::id()));
+        for file in ["a/tests/named/main.rs", "a/tests/named/part.rs", "a/tests/support/mod.rs"] {
+            let file = root.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+        }
+        let target =
+            json!({ "name": "named", "kind": ["test"], "src_path": root.join("a/tests/named/main.rs") });
+        let workspace = Workspace::parse(&json!({
+            "workspace_root": root,
+            "target_directory": root.join("target"),
+            "packages": [{ "name": "a", "manifest_path": root.join("a/Cargo.toml"), "targets": [target] }],
+        }))
+        .unwrap();
+        let built = Artifact {
+            package: "a".to_owned(),
+            folder: root.join("a"),
+            target: "named".to_owned(),
+            kind: ArtifactKind::Test,
+            executable: PathBuf::from("/t/named"),
+        };
+        check(&workspace, std::slice::from_ref(&built)).unwrap();
+        fs::write(root.join("a/tests/forgotten.rs"), "").unwrap();
+        let error = check(&workspace, &[built]).unwrap_err().to_string();
+        assert_eq!(error, "a/tests/forgotten.rs: no manifest has it as a test, so it is never run");
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

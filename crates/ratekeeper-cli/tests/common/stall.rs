@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long it sleeps at a time: a stall is seen if it is longer.
+/// How long it sleeps at a time.
 const NAP: Duration = Duration::from_millis(5);
 
-/// Measures by how much a thread that only sleeps wakes too late, in all: on a busy machine what is held to a time may take as
-/// much longer.
+/// By so much a nap may be too long before it is a stall: waking is not exact, and that adds up.
+const USUAL: Duration = Duration::from_millis(20);
+
+/// Measures for how long a thread that only sleeps could not have run, in all: what is held to a time may take as much longer.
 pub(crate) struct StallMeter(Arc<Mutex<Naps>>);
 
 struct Naps {
@@ -42,6 +44,7 @@ impl StallMeter {
 
 impl Naps {
     fn late(&self) -> Duration {
-        self.late + self.fell_asleep.elapsed().saturating_sub(NAP)
+        let late = self.fell_asleep.elapsed().saturating_sub(NAP);
+        if late > USUAL { self.late + late } else { self.late }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::binary::without_settings;
 use crate::book::Book;
 use crate::disk::Disk;
+use crate::redis_support::port::free_port;
 use crate::redis_support::wait::until_stopped;
 use crate::seen::Reading;
 use crate::support::{PATIENT, Server};
@@ -68,10 +69,8 @@ impl Launch {
             &self.envoy,
         ]);
         for transport in TRANSPORTS {
-            let address = addresses.iter().find(|(name, _)| *name == transport);
-            let address =
-                address.map_or_else(|| "127.0.0.1:0".to_owned(), |(_, address)| address.to_string());
-            command.args([&format!("--{transport}"), &address]);
+            let (_, address) = addresses.iter().find(|(name, _)| *name == transport).unwrap();
+            command.args([&format!("--{transport}"), &address.to_string()]);
         }
         if let Some(store) = &self.store {
             command.args(["--store", store]).args(if self.is_patient { PATIENT } else { IMPATIENT });
@@ -139,8 +138,10 @@ impl Instance {
     pub(crate) fn start(number: usize, launch: Launch, book: &Arc<Book>, logs: &Path) -> Self {
         let file = logs.join(format!("instance-{number}.log"));
         let log = OpenOptions::new().create(true).append(true).open(file).unwrap();
-        let server = Server::spawn(&mut launch.command(&[]));
-        let addresses = TRANSPORTS.map(|transport| (transport, server.address(transport))).to_vec();
+        // It comes back to them after a kill.
+        let addresses =
+            TRANSPORTS.map(|transport| (transport, (Ipv4Addr::LOCALHOST, free_port()).into())).to_vec();
+        let server = Server::spawn(&mut launch.command(&addresses));
         Instance {
             number,
             launch,

@@ -101,6 +101,7 @@ impl Scene {
             StoreKind::Memory => Scene::Memory,
             StoreKind::Redis => Scene::Single(Box::new(Node::with(&program.binary, &[]))),
             StoreKind::Cluster => Scene::Cluster(Cluster::with_replicas(&program.binary)),
+            StoreKind::Sentinel if is_patient => Scene::Sentinel(Box::new(Trio::patient(&program.binary))),
             StoreKind::Sentinel => Scene::Sentinel(Box::new(Trio::start(&program.binary))),
         };
         if is_patient {

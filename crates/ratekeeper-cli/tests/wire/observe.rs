@@ -5,6 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use serde_json::Value;
 
 use crate::http::get;
+use crate::redis_support::port::free_port;
 use crate::support::{DEADLINE, Folder, Raw, Server, command, eventually, ratekeeper, run};
 
 #[test]
@@ -245,8 +246,8 @@ fn keep_alive_is_on() {
 
 #[test]
 fn health_can_be_asked_for_by_the_binary_itself() {
-    let server = Server::start();
-    let address = server.address("http").to_string();
+    let address = format!("127.0.0.1:{}", free_port());
+    let server = Server::with(&["--http", &address]);
     assert_eq!(run(ratekeeper(&[]).get_program().to_str().unwrap(), &["health", "--http", &address]), "ok\n");
     drop(server);
     let output = ratekeeper(&["health", "--http", &address]).output().unwrap();

@@ -15,7 +15,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::grpc::{PREFACE, THROTTLE, block, connect_to, request};
 use crate::http::get;
 use crate::stall::StallMeter;
-use crate::support::{Folder, Raw, Server, command, eventually};
+use crate::support::{DEADLINE, Folder, Raw, Server, command, eventually};
 
 /// A stop is done within so long, whatever clients do: docs/guide/operate.md, How it stops.
 const CONTRACT: Duration = Duration::from_secs(3);
@@ -383,14 +383,20 @@ fn while_it_drains_it_is_not_ready_and_serves_everybody() {
 
 #[test]
 fn a_drain_comes_to_its_end() {
-    let drain = Duration::from_secs(1);
-    let server = Server::with(&["--drain", "1s"]);
+    let drain = Duration::from_secs(2);
+    let server = Server::with(&["--drain", "2s"]);
     let mut raw = server.connect();
     assert_eq!(raw.ask("PING"), "+PONG");
     let (told, stall) = (Instant::now(), StallMeter::start());
     server.signal("INT");
+    server.await_log("stopping");
+    let mut answered = 0;
     // Until it is closed.
-    while is_answered(&raw) {}
+    while is_answered(&raw) {
+        answered += 1;
+        assert!(told.elapsed() < DEADLINE, "it goes on for ever");
+    }
+    assert!(answered > 0, "it serves while it drains");
     assert!(told.elapsed() >= drain, "served for {:?}", told.elapsed());
     assert_eq!(server.wait().code(), Some(0));
     let (took, stalled) = (told.elapsed(), stall.total());

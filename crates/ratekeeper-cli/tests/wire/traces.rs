@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::grpc::{asked_with_field, throttled};
 use crate::http::{curl, get};
 use crate::proto::AcquireRequest;
+use crate::redis_support::port::free_port;
 use crate::support::{DEADLINE, Folder, Server, eventually};
 
 const PLANS: &str = "[plans.free]\nlimits = [\"1/day\"]\n";
@@ -267,13 +268,13 @@ fn requests_without_a_trace_are_sampled_and_probes_are_not_traced() {
 
 #[test]
 fn a_collector_that_is_away_is_told_once_and_holds_nobody_up() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = format!("127.0.0.1:{}", free_port());
     let server = Server::with(&["--otlp", &format!("http://{gone}"), "--otlp-sample", "100%"]);
     for _ in 0..10 {
         assert_eq!(get(&server, "/v1/plans").status, 200);
     }
     let said = server.await_log("otlp: spans are lost");
-    assert!(said.contains("WARN") && said.contains(&gone.to_string()), "{said}");
+    assert!(said.contains("WARN") && said.contains(&gone), "{said}");
     eventually("they are counted", || {
         let page = get(&server, "/metrics").body;
         let line =

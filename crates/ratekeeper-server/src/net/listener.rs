@@ -17,17 +17,17 @@ pub(super) const BACKLOG: i32 = 4096;
 ///
 /// The address is in use, also by another server of this program, or cannot be bound.
 pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
-    let first = {
-        // Sockets that share a port would also share it with another server of the same user, and each would decide
-        // about half of the requests. The second server must fail, so the address is first bound without sharing.
-        let alone = open(address, false)?;
-        let found = alone.local_addr()?;
-        if count == 1 {
-            return Ok(vec![alone]);
-        }
-        found
-    };
-    (0..count).map(|_| open(first, true)).collect()
+    let shared = count > 1;
+    // Sockets that share a port would also share it with another server of the same user, and each would decide
+    // about half of the requests. The second server must fail, so the address is first bound without sharing. A port that
+    // the system chooses is nobody else's.
+    if shared && address.port() != 0 {
+        drop(open(address, false)?);
+    }
+    let first = open(address, shared)?;
+    let found = first.local_addr()?;
+    let others = (1..count).map(|_| open(found, true));
+    std::iter::once(Ok(first)).chain(others).collect()
 }
 
 fn open(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
@@ -112,6 +112,16 @@ mod tests {
         drop(first);
         assert_eq!(bind(address, 1).unwrap().len(), 1);
     }
+
+    /// Each is found and kept by the same socket, so that nobody gets it in between.
+    #[test]
+    fn a_port_that_the_system_chooses_is_one_servers_alone() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let servers: Vec<_> = (0..100).map(|_| bind(any, 2).unwrap()).collect();
+        let ports = servers.iter().map(|listeners| listeners[0].local_addr().unwrap().port());
+        assert_eq!(ports.collect::<std::collections::HashSet<_>>().len(), servers.len());
+    }
+
     #[cfg(unix)]
     #[test]
     fn the_file_of_a_socket_goes_with_its_server_and_one_that_was_left_is_replaced() {

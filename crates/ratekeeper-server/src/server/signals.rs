@@ -18,8 +18,25 @@ pub(super) struct Signals {
     received: ReceivedSignals,
     looks: Interval,
     watchers: Vec<FileWatcher>,
-    /// When a signal to stop last came.
-    last_stop: Option<Instant>,
+    stops: Stops,
+}
+
+/// Tells a signal to stop from the repetition of one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stops {
+    /// When the last one came that was none.
+    last: Option<Instant>,
+}
+
+impl Stops {
+    /// Notes a signal that comes now. Returns false if it repeats the one before.
+    fn is_new(&mut self, now: Instant) -> bool {
+        let is_new = self.last.is_none_or(|last| now.saturating_duration_since(last) >= REPEATS);
+        if is_new {
+            self.last = Some(now);
+        }
+        is_new
+    }
 }
 
 /// What a signal means.
@@ -37,7 +54,12 @@ impl Signals {
     pub(super) fn new() -> io::Result<Self> {
         let mut looks = interval(FILE_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Signals { received: ReceivedSignals::new()?, looks, watchers: Vec::new(), last_stop: None })
+        Ok(Signals {
+            received: ReceivedSignals::new()?,
+            looks,
+            watchers: Vec::new(),
+            stops: Stops::default(),
+        })
     }
 
     /// Has these files looked at, too, once a second and on SIGHUP, for as long as signals are waited for.
@@ -60,11 +82,8 @@ impl Signals {
                 }
             };
             match meaning {
-                SignalMeaning::Stop(_) if self.last_stop.is_some_and(|at| at.elapsed() < REPEATS) => {}
-                SignalMeaning::Stop(signal) => {
-                    self.last_stop = Some(Instant::now());
-                    return signal;
-                }
+                SignalMeaning::Stop(signal) if self.stops.is_new(Instant::now()) => return signal,
+                SignalMeaning::Stop(_) => {}
                 #[cfg(unix)]
                 SignalMeaning::Reload => {
                     if self.watchers.is_empty() {
@@ -128,5 +147,19 @@ impl ReceivedSignals {
             std::future::pending::<()>().await;
         }
         SignalMeaning::Stop(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wrappers signal a process, and then its group; a person who is impatient signals once more.
+    #[test]
+    fn a_signal_is_repeated_for_a_second() {
+        let (mut stops, first) = (Stops::default(), Instant::now());
+        let came = |millis: u64| first + Duration::from_millis(millis);
+        let heard = [0, 1, 500, 999, 1_000, 1_999, 2_000, 60_000].map(|millis| stops.is_new(came(millis)));
+        assert_eq!(heard, [true, false, false, false, true, false, true, true]);
     }
 }

@@ -5,14 +5,18 @@
 
 mod bounds;
 mod plane;
+#[path = "../../../ratekeeper-redis/tests/support/port.rs"]
+mod port;
 #[cfg(feature = "tls")]
 mod tls;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use plane::{Descriptor, Domain, Limit, Plane, PlaneStream, TYPE_URL, domain, soon};
+use port::free_port;
 use ratekeeper::{Keeper, MemoryStore, Registry};
 use ratekeeper_server::XdsClient;
 use ratekeeper_server::rls::{RateLimitService, RlsCode, RlsSettings, XdsSettings, read_json};
@@ -120,12 +124,12 @@ async fn a_bad_push_is_refused_with_its_mistake_and_changes_nothing() {
 
 #[tokio::test]
 async fn rules_stay_while_the_control_plane_is_away_and_it_is_found_when_it_is_back() {
-    let (plane, service) = (Plane::start().await, service());
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let (plane, service) = (Plane::at(address).await, service());
     let _client = XdsClient::start(&settings(&plane), &service).unwrap();
     let mut stream = plane.stream().await;
     stream.asked().await;
     accepted(&mut stream, "7", "n1", &[domain("edge", 1)]).await;
-    let address = plane.address();
     drop((stream, plane));
     assert_eq!(domains(&service), ["edge"]);
 

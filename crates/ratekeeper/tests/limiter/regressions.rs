@@ -283,7 +283,7 @@ fn a_debt_took_a_place_in_the_queue() {
 
 #[test]
 fn a_thread_behind_a_task_of_a_stalled_runtime_waited_for_ever() {
-    let limiter = limiter("1000/s burst 1");
+    let limiter = limiter("20/s burst 1");
     assert!(limiter.try_acquire(ONE).allowed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let mut head = limiter.acquire(ONE);
