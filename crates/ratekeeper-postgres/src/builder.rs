@@ -8,12 +8,16 @@ use std::time::Duration;
 
 use ratekeeper::port::Clock;
 use ratekeeper::{StoreError, StoreErrorKind};
+use tokio::sync::Semaphore;
 
 use crate::address::PostgresAddress;
 use crate::crew::{Crew, CrewSettings};
 use crate::schema::TableName;
 use crate::session::SessionSettings;
 use crate::store::PostgresStore;
+
+/// For each connection that is used, so many may be open, with those that were given up while the server hangs.
+const PLACES: usize = 3;
 
 /// The settings of a [`PostgresStore`]; each has a default.
 #[must_use = "a builder is not a store yet: call `build`"]
@@ -80,7 +84,8 @@ impl PostgresStoreBuilder {
     }
 
     /// Sets how many connections there are. Each carries one statement at a time, with all that waits for it. One more is made
-    /// now and then to delete what has expired.
+    /// now and then to delete what has expired. While the server hangs there are three times as many at most, because one that was
+    /// given up stays open until its statement has ended.
     pub fn connections(mut self, connections: NonZeroUsize) -> Self {
         self.connections = connections;
         self
@@ -142,6 +147,7 @@ impl PostgresStoreBuilder {
     /// If a part of the URL, the name of the table or a timeout is wrong, no certificate can be trusted, or there is no thread to be had.
     pub fn build(self) -> Result<PostgresStore, StoreError> {
         let (address, table) = self.parts()?;
+        let workers = self.connections.get();
         let session = SessionSettings {
             #[cfg(feature = "tls")]
             tls: address.is_encrypted.then(crate::tls::PostgresTls::of_system).transpose()?,
@@ -151,8 +157,10 @@ impl PostgresStoreBuilder {
             is_logged: self.is_logged,
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
+            places: Arc::new(Semaphore::new(
+                workers.saturating_add(1).saturating_mul(PLACES).min(Semaphore::MAX_PERMITS),
+            )),
         };
-        let workers = self.connections.get();
         let settings = CrewSettings { session, workers, sweep_every: self.sweep_every, given: self.given };
         Ok(PostgresStore::new(Crew::start(settings)?, self.timeout))
     }

@@ -53,6 +53,12 @@ impl Failure {
         Failure::new(StoreErrorKind::Unreachable, "unreachable", message, Fate::Lost)
     }
 
+    /// Returns the failure of a server that has not ended what it was asked on other connections.
+    pub(crate) fn no_place() -> Self {
+        let message = "connections that were given up are still open: the server hangs, so it is not connected to again";
+        Failure::new(StoreErrorKind::Unavailable, "too_many_connections", message.to_owned(), Fate::Lost)
+    }
+
     /// Returns the failure of a server that does not write.
     pub(crate) fn read_only(text: &str) -> Self {
         Failure::new(StoreErrorKind::Unavailable, "read_only", format!("{text}: {READ_ONLY}"), Fate::Lost)

@@ -1,10 +1,14 @@
 //! One connection, with its statements. It carries one statement at a time: what comes meanwhile goes with the next one.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select};
 use ratekeeper::{StoreError, StoreErrorKind};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls, Statement};
@@ -12,6 +16,10 @@ use tokio_postgres::{Client, Config, NoTls, Statement};
 use crate::address::PostgresAddress;
 use crate::error::{Failure, Fate};
 use crate::schema::{self, TableName};
+
+/// How long a connection that was given up may take to end by itself, which it does with its statement. Whoever has it open counts
+/// against the server's `max_connections`.
+const LONGEST_END: Duration = Duration::from_secs(300);
 
 /// How often the table is made again that was dropped while a session was getting ready.
 const MOST_REMAKES: u32 = 3;
@@ -28,6 +36,8 @@ pub(crate) struct SessionSettings {
     pub(crate) connect_timeout: Duration,
     /// How long a statement may take.
     pub(crate) timeout: Duration,
+    /// A permit for each connection, until it has ended: a server that hangs must not be connected to again and again.
+    pub(crate) places: Arc<Semaphore>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<crate::tls::PostgresTls>,
 }
@@ -38,6 +48,12 @@ pub(crate) struct Session {
     pub(crate) exchange: Statement,
     pub(crate) lock: Statement,
     timeout: Duration,
+    _driver: Driver,
+}
+
+/// What moves the bytes of a connection. It ends with the connection, at the latest so long after this was dropped.
+struct Driver {
+    _is_used: oneshot::Sender<Infallible>,
 }
 
 /// What a server has told at the beginning.
@@ -83,7 +99,7 @@ impl Session {
         settings: &SessionSettings,
         patience: Duration,
     ) -> Result<(Self, Greeting), Failure> {
-        let client = connect(host, settings, patience).await?;
+        let (client, driver) = connect(host, settings, patience).await?;
         let mut prepared = prepare_all(&client, settings).await;
         for _ in 0..MOST_REMAKES {
             match &prepared {
@@ -95,7 +111,7 @@ impl Session {
             }
         }
         let (greeting, exchange, lock) = prepared?;
-        Ok((Session { exchange, lock, timeout: patience, client }, greeting))
+        Ok((Session { exchange, lock, timeout: patience, client, _driver: driver }, greeting))
     }
 
     /// Returns true if the connection has ended.
@@ -122,19 +138,24 @@ impl fmt::Debug for Session {
 }
 
 /// Connects, and says how this session is to be treated.
-async fn connect(host: &Config, settings: &SessionSettings, patience: Duration) -> Result<Client, Failure> {
-    let client = match settings.address.is_encrypted {
+async fn connect(
+    host: &Config,
+    settings: &SessionSettings,
+    patience: Duration,
+) -> Result<(Client, Driver), Failure> {
+    let Ok(place) = Arc::clone(&settings.places).try_acquire_owned() else {
+        return Err(Failure::no_place());
+    };
+    let (client, driver) = match settings.address.is_encrypted {
         false => {
             let (client, connection) = host.connect(NoTls).await.map_err(Failure::of)?;
-            drive(connection);
-            client
+            (client, drive(connection, place))
         }
         #[cfg(feature = "tls")]
         true => {
             let Some(tls) = settings.tls.clone() else { return Err(not_encrypted()) };
             let (client, connection) = host.connect(tls).await.map_err(Failure::of)?;
-            drive(connection);
-            client
+            (client, drive(connection, place))
         }
         #[cfg(not(feature = "tls"))]
         true => return Err(not_encrypted()),
@@ -151,7 +172,7 @@ async fn connect(host: &Config, settings: &SessionSettings, patience: Duration) 
          SET client_min_messages = warning"
     );
     client.batch_execute(&manners).await.map_err(Failure::of)?;
-    Ok(client)
+    Ok((client, driver))
 }
 
 fn not_encrypted() -> Failure {
@@ -159,17 +180,25 @@ fn not_encrypted() -> Failure {
     Failure { error: StoreError::new(StoreErrorKind::Unsupported, message), fate: Fate::Lost }
 }
 
-/// Moves bytes of the connection until it ends, which the client notices.
-fn drive<S, T>(connection: tokio_postgres::Connection<S, T>)
+/// Moves bytes of the connection until it ends, which the client notices. If nobody uses it any more, that is when its last statement
+/// has ended.
+fn drive<S, T>(connection: tokio_postgres::Connection<S, T>, place: OwnedSemaphorePermit) -> Driver
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     T: tokio_postgres::tls::TlsStream + Unpin + Send + 'static,
 {
+    let (is_used, given_up) = oneshot::channel();
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
+        let ended = match select(connection, given_up).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right((_, connection)) => timeout(LONGEST_END, connection).await.unwrap_or(Ok(())),
+        };
+        if let Err(error) = ended {
             tracing::debug!(%error, "postgres: the connection has ended");
         }
+        drop(place);
     });
+    Driver { _is_used: is_used }
 }
 
 async fn prepare(client: &Client, statement: &str) -> Result<Statement, Failure> {

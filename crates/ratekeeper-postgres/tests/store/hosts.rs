@@ -1,6 +1,6 @@
 //! Servers that are dead without saying so, that only read, and that are asked for more than they can do.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, Quota, Rules};
 use ratekeeper_postgres::PostgresStore;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use crate::support::server::Server;
 use crate::support::wait::{PATIENCE, until_async};
@@ -87,6 +90,80 @@ async fn a_call_that_ends_with_a_failed_connection_is_told_so() {
         let error = store.acquire(request("k", &quota)).await.unwrap_err();
         assert!(["timeout", "unreachable"].contains(&error.reason()), "{}: {error}", error.reason());
     }
+}
+
+/// The way to a server, which holds statements up from some moment on: like a disk that does not answer, of which no timeout of the
+/// server's own knows.
+struct Way {
+    address: String,
+    connections: Arc<AtomicU64>,
+    is_blocked: Arc<watch::Sender<bool>>,
+}
+
+impl Way {
+    async fn to(server: &Server) -> Self {
+        let url = server.url();
+        let target: SocketAddr = url.split(['@', '/']).nth(3).unwrap().parse().unwrap();
+        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, is_blocked) = (Arc::new(AtomicU64::new(0)), Arc::new(watch::Sender::new(false)));
+        let (count, blocked) = (Arc::clone(&connections), Arc::clone(&is_blocked));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                let upstream = TcpStream::connect(target).await.unwrap();
+                let ((mut asked, mut told), (mut answered, mut forwarded)) =
+                    (client.into_split(), upstream.into_split());
+                tokio::spawn(async move { tokio::io::copy(&mut answered, &mut told).await });
+                let mut blocked = blocked.subscribe();
+                tokio::spawn(async move {
+                    let mut bytes = [0; 65_536];
+                    while let Ok(length @ 1..) = asked.read(&mut bytes).await {
+                        // A statement that was prepared begins with what it is bound to: keys and records, if it decides.
+                        if bytes[0] == b'B' && length > 100 {
+                            blocked.wait_for(|is_blocked| !is_blocked).await.unwrap();
+                        }
+                        forwarded.write_all(&bytes[..length]).await.unwrap();
+                    }
+                });
+            }
+        });
+        Way { address: url.replace(&target.to_string(), &address.to_string()), connections, is_blocked }
+    }
+
+    fn connections(&self) -> u64 {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Each statement that was given up left its connection open, and another one was opened: hundreds in some seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_not_connected_to_again_and_again() {
+    let Some(server) = Server::start(&[]) else { return };
+    let way = Way::to(&server).await;
+    let builder =
+        PostgresStore::builder(&way.address).connections(NonZeroUsize::MIN).sweep_every(Duration::ZERO);
+    let builder = builder.timeout(Duration::from_millis(200)).connect_timeout(PATIENCE);
+    let (store, quota) = (builder.build().unwrap(), "5/day".parse::<Quota>().unwrap());
+    let is_served = async || {
+        let started = Instant::now();
+        while store.acquire(request("k", &quota)).await.is_err() {
+            assert!(started.elapsed() < PATIENCE);
+        }
+    };
+    is_served().await;
+    way.is_blocked.send_replace(true);
+    let (started, mut reason) = (Instant::now(), "");
+    while reason != "too_many_connections" {
+        assert!(
+            way.connections() <= 6 && started.elapsed() < PATIENCE,
+            "{} connections, {reason}",
+            way.connections()
+        );
+        reason = store.acquire(request("k", &quota)).await.unwrap_err().reason();
+    }
+    way.is_blocked.send_replace(false);
+    is_served().await;
 }
 
 /// Has every statement that updates a row take so many seconds more, from now on.
