@@ -160,10 +160,10 @@ async fn connect(
         #[cfg(not(feature = "tls"))]
         true => return Err(not_encrypted()),
     };
-    // The server gives up before this process does, and says so: then it is known that nothing was written. It waits for a
-    // lock for a quarter of a decision's time, so that there is time to do without that row: who is the second to wait waits
-    // twice, for the first and for whoever has it. A row that is locked by somebody who has stopped is free again when that
-    // session has been idle for as long as a statement may take.
+    // The server gives up before this process does, and says so: then it is known that nothing was written, unless the way back
+    // takes longer than what is left of the time. It waits for a lock for a quarter of a decision's time, so that there is time
+    // to do without that row: who is the second to wait waits twice, for the first and for whoever has it. A row that is locked
+    // by somebody who has stopped is free again when that session has been idle for as long as a statement may take.
     let millis = patience.as_millis().max(1);
     let (statement, lock) = ((millis * 9 / 10).max(1), (settings.timeout.as_millis() / 4).max(1));
     let manners = format!(
