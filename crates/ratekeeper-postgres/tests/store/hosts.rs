@@ -174,9 +174,9 @@ fn slow_down(server: &Server, seconds: f64) {
     ));
 }
 
-/// Asks for more than can be decided until so many statements were sent. Returns how many were decided, and of how many
-/// statements nothing came.
-async fn overload(store: &PostgresStore, statements: u64) -> (u64, u64) {
+/// Asks so often in a millisecond, which is more than can be decided, until so many statements were sent. Returns how many were
+/// decided, and of how many statements nothing came.
+async fn overload(store: &PostgresStore, often: u64, statements: u64) -> (u64, u64) {
     let quota: Quota = "1000000/day".parse().unwrap();
     let (before, decided) = (store.counts(), Arc::new(AtomicU64::new(0)));
     let (mut tick, deadline) = (tokio::time::interval(Duration::from_millis(1)), Instant::now() + PATIENCE);
@@ -184,7 +184,7 @@ async fn overload(store: &PostgresStore, statements: u64) -> (u64, u64) {
     while store.counts().statements < before.statements + statements {
         assert!(Instant::now() < deadline, "{:?}", store.counts());
         tick.tick().await;
-        for _ in 0..5 {
+        for _ in 0..often {
             let (store, decided) = (store.clone(), Arc::clone(&decided));
             tokio::spawn(async move {
                 if store.acquire(request("hot", &quota)).await.is_ok() {
@@ -207,9 +207,11 @@ async fn an_overloaded_server_still_decides() {
     let store = builder.sweep_every(Duration::ZERO).build().unwrap();
     let quota: Quota = "1000000/day".parse().unwrap();
     assert!(store.acquire(request("hot", &quota)).await.unwrap().allowed);
-    for (seconds, statements) in [(0.4, 16), (1.2, 8)] {
+    // Twice as many as statements can hold, and no more than may wait for one: who comes then is refused at once, and those who are
+    // waiting may all be too late.
+    for (seconds, often, statements) in [(0.4, 5, 16), (1.2, 2, 8)] {
         slow_down(&server, seconds);
-        let (decided, in_vain) = overload(&store, statements).await;
+        let (decided, in_vain) = overload(&store, often, statements).await;
         assert!(in_vain * 3 < statements, "{seconds}: {in_vain} of {statements} statements were in vain");
         assert!(decided > statements * 200, "{seconds}: {decided} by {statements} statements");
     }

@@ -170,10 +170,13 @@ impl Server {
         signal(self.process.id(), "-CONT");
     }
 
-    /// Starts it again on the same port and data, after [`kill`](Server::kill).
+    /// Starts it again on the same port and data, after [`kill`](Server::kill). A process that it was just starting when it was
+    /// killed may be in the way for a moment.
     pub(crate) fn restart(&mut self, settings: &[&str]) {
-        let process = run(&self.programs, &self.directory, self.port, settings);
-        self.process = process.expect("its port is free again");
+        until("it starts again", || {
+            let process = run(&self.programs, &self.directory, self.port, settings);
+            process.map(|process| self.process = process).is_some()
+        });
     }
 
     /// Has it ask this user for a password from now on. It hears of that a little later.
