@@ -59,6 +59,13 @@ impl Failure {
         Failure::new(StoreErrorKind::Unavailable, "too_many_connections", message.to_owned(), Fate::Lost)
     }
 
+    /// Returns the failure of a row for which so many wait that no more may.
+    pub(crate) fn crowded() -> Self {
+        let message =
+            "another session has locked the row, and too many wait for it; nothing was charged".to_owned();
+        Failure::new(StoreErrorKind::Contended, "contended", message, Fate::Again)
+    }
+
     /// Returns the failure of a server that does not write.
     pub(crate) fn read_only(text: &str) -> Self {
         Failure::new(StoreErrorKind::Unavailable, "read_only", format!("{text}: {READ_ONLY}"), Fate::Lost)

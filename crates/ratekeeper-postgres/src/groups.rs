@@ -73,6 +73,18 @@ impl Groups {
         self.positions.len()
     }
 
+    /// Returns how many calls wait in groups of a kind, and how many keys those are about.
+    pub(crate) fn count(&self, is_of_kind: impl Fn(&Group) -> bool) -> (usize, usize) {
+        let groups = self.groups.iter().filter(|group| is_of_kind(group));
+        groups.fold((0, 0), |(calls, keys), group| (calls + group.calls.len(), keys + group.keys.len()))
+    }
+
+    /// Returns true if a call shares keys with a group of a kind.
+    pub(crate) fn has_any_of(&self, call: &Call, is_of_kind: impl Fn(&Group) -> bool) -> bool {
+        let mut positions = call.keys.iter().filter_map(|key| self.positions.get(key));
+        positions.any(|position| self.groups.get(*position).is_some_and(&is_of_kind))
+    }
+
     /// Adds a call to those that it shares keys with.
     pub(crate) fn add(&mut self, call: Call) {
         let known: Vec<usize> = call.keys.iter().filter_map(|key| self.positions.get(key).copied()).collect();

@@ -171,12 +171,20 @@ impl Worker {
         let soon = self.soon();
         let late = self.waiting.take_late(soon);
         turn_away(late, UNSENT);
-        while !is_full(&self.waiting)
+        // Those of stuck rows go one by one: they take no room of the others, and may not be any number.
+        let is_stuck = |group: &Group| StatementTurn::of(group) == StatementTurn::Stuck;
+        let (mut stuck, stuck_keys) = self.waiting.count(is_stuck);
+        while self.waiting.calls() - stuck < MOST_CALLS
+            && self.waiting.keys() - stuck_keys < MOST_ROWS
             && let Some(call) = self.next.take().or_else(|| self.calls.try_recv().ok())
         {
-            match call.is_abandoned(soon) {
-                true => turn_away(vec![call], UNSENT),
-                false => self.waiting.add(call),
+            match (call.is_abandoned(soon), self.waiting.has_any_of(&call, is_stuck)) {
+                (true, _) => turn_away(vec![call], UNSENT),
+                (false, true) if stuck >= MOST_CALLS => call.answer(Err(Failure::crowded().error)),
+                (false, is_stuck) => {
+                    self.waiting.add(call);
+                    stuck += usize::from(is_stuck);
+                }
             }
         }
     }
@@ -590,11 +598,6 @@ impl Worker {
             }
         }
     }
-}
-
-/// Returns true if no more calls go with one statement.
-fn is_full(waiting: &Groups) -> bool {
-    waiting.calls() >= MOST_CALLS || waiting.keys() >= MOST_ROWS
 }
 
 /// Waits for a call, unless there are enough, or until the time of one that waits is over.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Request, Store, Whole};
@@ -178,6 +178,45 @@ async fn a_key_that_was_charged_with_a_locked_one_is_free_again() {
     let late = answers.iter().skip(4).find(|answer| answer.is_err());
     assert!(late.is_none(), "who came after the charge had gone: {late:?}");
     holder.batch_execute("ROLLBACK").await.unwrap();
+}
+
+/// Rows of one connection that somebody has locked, more than go with a statement, and asked for again and again: their calls took all
+/// the room that there is for those who wait, until they were late.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_locked_rows_leave_other_keys_alone() {
+    let Some(server) = Server::start(&[]) else { return };
+    let builder = crate::patient(&server).timeout(Duration::from_secs(4)).connections(NonZeroUsize::MIN);
+    let store = builder.sweep_every(Duration::ZERO).build().unwrap();
+    let quota: Quota = "1000/day".parse().unwrap();
+    let keys: Vec<String> = (0..400).map(|number| format!("locked {number}")).collect();
+    for key in keys.iter().map(String::as_str).chain(["free"]) {
+        assert!(store.acquire(request(key, &quota, 1)).await.unwrap().allowed);
+    }
+    let holder = session(&server).await;
+    holder.batch_execute("BEGIN; SELECT * FROM ratekeeper WHERE key <> 'free' FOR UPDATE").await.unwrap();
+    let (is_over, turned_away) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let asking: Vec<_> = keys
+        .into_iter()
+        .map(|key| {
+            let (store, is_over, turned_away) =
+                (store.clone(), Arc::clone(&is_over), Arc::clone(&turned_away));
+            tokio::spawn(async move {
+                while !is_over.load(Ordering::SeqCst) {
+                    let answer = store.acquire(request(&key, &quota, 1)).await;
+                    turned_away.fetch_add(u64::from(answer.is_err()), Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    until_async("many have waited in vain", PATIENCE, || turned_away.load(Ordering::SeqCst) > 400).await;
+    for _ in 0..4 {
+        store.acquire(request("free", &quota, 1)).await.unwrap();
+    }
+    is_over.store(true, Ordering::SeqCst);
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    for asked in asking {
+        asked.await.unwrap();
+    }
 }
 
 /// Several instances charge one shared key and new ones: rows are locked in the order of their keys, those that have to be made
