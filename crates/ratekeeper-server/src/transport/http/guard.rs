@@ -111,7 +111,9 @@ pub(super) fn check_origin<B>(
 /// proxy may serve at a port of its own: the usual one, or that of this server.
 fn is_own(names: &HostNames, headers: &HeaderMap, origin: &str) -> bool {
     let Some((_, authority)) = origin.split_once("://") else { return false };
-    let is_sent_to = headers.get(HOST).is_some_and(|host| text(host).eq_ignore_ascii_case(authority));
+    // As bytes: one that is no text is nobody's.
+    let is_sent_to =
+        headers.get(HOST).is_some_and(|host| host.as_bytes().eq_ignore_ascii_case(authority.as_bytes()));
     let (host, port) = parts_of(authority);
     let own_port = headers.get(HOST).and_then(|host| parts_of(text(host)).1);
     is_sent_to || names.has(host) && (port.is_none() || port == own_port)
