@@ -181,9 +181,9 @@ impl Worker {
             match (call.is_abandoned(soon), self.waiting.has_any_of(&call, is_stuck)) {
                 (true, _) => turn_away(vec![call], UNSENT),
                 (false, true) if stuck >= MOST_CALLS => call.answer(Err(Failure::crowded().error)),
-                (false, is_stuck) => {
+                (false, joins_stuck) => {
                     self.waiting.add(call);
-                    stuck += usize::from(is_stuck);
+                    stuck += usize::from(joins_stuck);
                 }
             }
         }

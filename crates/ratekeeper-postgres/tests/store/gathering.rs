@@ -182,7 +182,7 @@ async fn a_hold_is_ended_by_another_instance() {
 async fn a_hold_is_ended_within_one_timeout_or_not_at_all() {
     let Some(server) = Server::start(&[]) else { return };
     let (one, patience) = (crate::patient(&server).build().unwrap(), Duration::from_secs(4));
-    let other = crate::patient(&server).timeout(patience).build().unwrap();
+    let other = crate::patient(&server).timeout(patience).connections(NonZeroUsize::MIN).build().unwrap();
     let plans = [Arc::new(Plan::parse("jobs", "2 concurrent").unwrap())];
     let registry = Registry::new([Plan::clone(&plans[0])]);
     let (key, id) = (Key::new("user").unwrap(), HoldId::from_bits(1));
@@ -192,13 +192,8 @@ async fn a_hold_is_ended_within_one_timeout_or_not_at_all() {
     // It is connected, and knows the row no more than the plans.
     let quota: Quota = "5/day".parse().unwrap();
     let request = Request::new(Key::new("elsewhere").unwrap(), Rules::Quota(&quota), Cost::ONE);
-    for _ in 0..8 {
-        other.peek(request).await.unwrap();
-    }
-    server.sql(
-        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$; \
-         CREATE TRIGGER slow BEFORE UPDATE ON ratekeeper FOR EACH STATEMENT EXECUTE FUNCTION slow()",
-    );
+    other.peek(request).await.unwrap();
+    server.slow_down(2.0);
     server.freeze();
     let frozen = Instant::now();
     let change = HoldChange { key, id, action: HoldAction::Settle(Amounts::of(&[])), plans: &registry };

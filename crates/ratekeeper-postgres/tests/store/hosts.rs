@@ -166,14 +166,6 @@ async fn a_server_that_hangs_is_not_connected_to_again_and_again() {
     is_served().await;
 }
 
-/// Has every statement that updates a row take so many seconds more, from now on.
-fn slow_down(server: &Server, seconds: f64) {
-    server.sql(&format!(
-        "CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$; \
-         CREATE OR REPLACE TRIGGER slow BEFORE UPDATE ON ratekeeper FOR EACH STATEMENT EXECUTE FUNCTION slow()",
-    ));
-}
-
 /// Asks so often in a millisecond, which is more than can be decided, until so many statements were sent. Returns how many were
 /// decided, and of how many statements nothing came.
 async fn overload(store: &PostgresStore, often: u64, statements: u64) -> (u64, u64) {
@@ -210,7 +202,7 @@ async fn an_overloaded_server_still_decides() {
     // Twice as many as statements can hold, and no more than may wait for one: who comes then is refused at once, and those who are
     // waiting may all be too late.
     for (seconds, often, statements) in [(0.4, 5, 16), (1.2, 2, 8)] {
-        slow_down(&server, seconds);
+        server.slow_down(seconds);
         let (decided, in_vain) = overload(&store, often, statements).await;
         assert!(in_vain * 3 < statements, "{seconds}: {in_vain} of {statements} statements were in vain");
         assert!(decided > statements * 200, "{seconds}: {decided} by {statements} statements");
@@ -224,7 +216,7 @@ async fn a_server_that_takes_seconds_decides_if_it_may() {
     let store = crate::patient(&server).sweep_every(Duration::ZERO).build().unwrap();
     let quota: Quota = "5/day".parse().unwrap();
     assert_eq!(store.acquire(request("k", &quota)).await.unwrap().remaining, 4);
-    slow_down(&server, 1.2);
+    server.slow_down(1.2);
     assert_eq!(store.acquire(request("k", &quota)).await.unwrap().remaining, 3);
 }
 
@@ -238,7 +230,7 @@ async fn who_waits_for_the_next_statement_is_answered_in_time() {
     let store = builder.sweep_every(Duration::ZERO).build().unwrap();
     let quota: Quota = "1000000/day".parse().unwrap();
     assert!(store.acquire(request("hot", &quota)).await.unwrap().allowed);
-    slow_down(&server, 3.0);
+    server.slow_down(3.0);
     let ask = || {
         let store = store.clone();
         tokio::spawn(async move {

@@ -179,6 +179,14 @@ impl Server {
         });
     }
 
+    /// Has every statement that updates a row take so many seconds more, from now on.
+    pub(crate) fn slow_down(&self, seconds: f64) {
+        self.sql(&format!(
+            "CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$; \
+             CREATE OR REPLACE TRIGGER slow BEFORE UPDATE ON ratekeeper FOR EACH STATEMENT EXECUTE FUNCTION slow()",
+        ));
+    }
+
     /// Has it ask this user for a password from now on. It hears of that a little later.
     pub(crate) fn ask_for_password(&self, user: &str) {
         let rules = format!(
