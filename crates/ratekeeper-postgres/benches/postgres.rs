@@ -7,14 +7,6 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for whoever measures")]
 
-#[path = "../tests/support/mod.rs"]
-#[allow(dead_code, reason = "shared with tests, which use more of it")]
-mod support;
-
-#[path = "../../ratekeeper-redis/tests/support/server.rs"]
-#[allow(dead_code, reason = "shared with tests, which use more of it")]
-mod redis_server;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,7 +16,6 @@ use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, MemoryStore, Plan, Rules};
 use ratekeeper_postgres::PostgresStore;
 use ratekeeper_redis::RedisStore;
-use support::{port, wait};
 
 /// Keys of a run with many.
 const MANY: u64 = 100_000;
@@ -56,8 +47,8 @@ const LOADS: [Load; 6] = [
 async fn main() {
     let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(3);
     let time = Duration::from_secs(seconds);
-    let redis = redis_server::Server::redis();
-    let Some(server) = support::server::Server::start(&["shared_buffers=128MB"]) else { return };
+    let redis = test_support::redis::server::Server::redis();
+    let Some(server) = test_support::postgres::Server::start(&["shared_buffers=128MB"]) else { return };
     let patient = Duration::from_secs(10);
     println!("| load | store | decisions/s | p50 | p99 | decisions a statement |");
     println!("|---|---|---:|---:|---:|---:|");

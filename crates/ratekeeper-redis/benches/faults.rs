@@ -4,9 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may panic, and prints what it found")]
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -14,7 +11,7 @@ use ratekeeper::port::{Request, Store};
 use ratekeeper::store::BreakerState;
 use ratekeeper::{Cost, Key, Quota, Rules};
 use ratekeeper_redis::RedisStore;
-use support::server::Server;
+use test_support::redis::server::Server;
 
 const FLOOD: u64 = 100_000;
 const FAST: u64 = 1_000_000;

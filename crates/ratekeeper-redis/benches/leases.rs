@@ -13,9 +13,6 @@
     reason = "a program that reports, and stops at what is odd"
 )]
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,7 +24,7 @@ use std::time::{Duration, Instant};
 use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, MemoryStore, Plan, Rules};
 use ratekeeper_redis::RedisStore;
-use support::server::Server;
+use test_support::redis::server::Server;
 
 const INSTANCES: u64 = 4;
 const RATE: u64 = 100_000;

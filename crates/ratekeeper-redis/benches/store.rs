@@ -9,9 +9,6 @@
     reason = "a program that reports, and stops at what is odd"
 )]
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +22,7 @@ use ratekeeper::port::{
 use ratekeeper::{Amounts, Cost, Key, Plan, Quota, Rules};
 use ratekeeper_redis::{Encoding, RedisStore, RedisStoreBuilder};
 use redis::aio::MultiplexedConnection;
-use support::server::Server;
+use test_support::redis::server::Server;
 
 /// How many ask at once, on one connection.
 const CALLERS: u64 = 64;

@@ -45,11 +45,18 @@ pub fn redis_reply(bytes: &[u8]) {
     let encodings = Encodings { usual: encoding, ..Encodings::default() };
     let settings = ScriptSettings { prefix: "rl".to_owned(), encodings, on_unreadable, given: None };
     let server = LyingServer(Mutex::new(replies.iter().cloned().collect()));
-    let store = ScriptedStore::new(server, ScriptLibrary::new(ScriptTime::Server), settings).shared();
+    let library = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let library = library.unwrap_or_else(|| ScriptLibrary::new(ScriptTime::Server));
+    let store = ScriptedStore::new(server, library, settings).shared();
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else {
         panic!("runtime")
     };
     runtime.block_on(ask(&store, flags & 0x1f, flags & IS_QUOTA != 0));
+    // Tasks of the store that are still running end with the runtime.
+    drop(runtime);
+    if let Some(store) = Arc::into_inner(store) {
+        *LIBRARY.lock().unwrap_or_else(PoisonError::into_inner) = Some(store.library);
+    }
     for reply in replies {
         outcome(inspect::read(reply.clone()).map(drop));
         outcome(held_key::read(reply.clone()).map(drop));
@@ -79,6 +86,9 @@ fn replies(mut bytes: &[u8]) -> Vec<Value> {
     let next = || parser.parse_value(&mut bytes).ok();
     std::iter::from_fn(next).take(MOST_REPLIES).collect()
 }
+
+/// The scripts, which every input uses again: writing them takes much longer than reading the replies.
+static LIBRARY: Mutex<Option<ScriptLibrary>> = Mutex::new(None);
 
 /// A server that answers by what it was told to.
 struct LyingServer(Mutex<VecDeque<Value>>);

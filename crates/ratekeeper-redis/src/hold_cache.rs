@@ -19,10 +19,18 @@ pub(crate) struct KnownHold {
 }
 
 /// The holds that this process has made, the last ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HoldCache {
     holds: Mutex<KnownHolds>,
     hasher: RandomState,
+    /// How many holds are remembered.
+    most: usize,
+}
+
+impl Default for HoldCache {
+    fn default() -> Self {
+        HoldCache { holds: Mutex::default(), hasher: RandomState::new(), most: MOST }
+    }
 }
 
 /// A hold of a key: 128 bits of a hash of both. A key may be long, and there are many; nobody who chooses keys and ids knows
@@ -46,7 +54,7 @@ impl HoldCache {
             holds.order.push_back(name);
         }
         // As many names again may wait of holds that are gone.
-        while holds.by_name.len() > MOST || holds.order.len() > 2 * MOST {
+        while holds.by_name.len() > self.most || holds.order.len() > 2 * self.most {
             let Some(oldest) = holds.order.pop_front() else { break };
             holds.by_name.remove(&oldest);
         }
@@ -86,23 +94,21 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_remembered_than_there_is_room_for() {
-        let (cache, key) = (HoldCache::default(), Key::new("who").unwrap());
-        let add = |bits: usize| {
-            cache.add(
-                key,
-                HoldId::from_bits(bits as u128),
-                KnownHold { plans: Vec::new(), body: Vec::new() },
-            );
-        };
-        (0..3 * MOST).for_each(add);
-        assert!(cache.find(key, HoldId::from_bits(0)).is_none());
-        assert!(cache.find(key, HoldId::from_bits(3 * MOST as u128 - 1)).is_some());
-        for bits in 0..5 * MOST {
+    fn remembered_holds_and_names_never_exceed_the_bound() {
+        const ROOM: usize = 64;
+        assert_eq!(HoldCache::default().most, MOST);
+        let (cache, key) = (HoldCache { most: ROOM, ..HoldCache::default() }, Key::new("who").unwrap());
+        let id = |bits: usize| HoldId::from_bits(bits as u128);
+        let add = |bits| cache.add(key, id(bits), KnownHold { plans: Vec::new(), body: Vec::new() });
+        (0..3 * ROOM).for_each(add);
+        let remembered = |bits: &usize| cache.find(key, id(*bits)).is_some();
+        let found: Vec<usize> = (0..3 * ROOM).filter(remembered).collect();
+        assert_eq!(found, (2 * ROOM..3 * ROOM).collect::<Vec<_>>(), "the latest");
+        for bits in 0..5 * ROOM {
             add(bits);
-            cache.remove(key, HoldId::from_bits(bits as u128));
+            cache.remove(key, id(bits));
             let holds = cache.holds.lock();
-            assert!(holds.by_name.len() <= MOST && holds.order.len() <= 2 * MOST);
+            assert!(holds.by_name.len() <= ROOM && holds.order.len() <= 2 * ROOM);
         }
     }
 }

@@ -84,8 +84,6 @@ mod values;
 
 #[cfg(test)]
 mod differential;
-#[cfg(test)]
-mod thorough;
 
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;

@@ -1,5 +1,6 @@
 //! What the targets in `fuzz/` call; nothing of it is in a server. What must hold is written where the reader is.
 
+use crate::rls;
 use crate::transport::{grpc, http, msgpack, resp};
 use crate::xds;
 
@@ -84,6 +85,15 @@ pub fn xds(bytes: &[u8]) {
     xds::exercise(bytes);
 }
 
+/// Reads any text as a file of rate limits for Envoy.
+///
+/// # Panics
+///
+/// A mistake names a line that the file does not have, or is not one short line.
+pub fn read_rls(bytes: &[u8]) {
+    rls::exercise(bytes);
+}
+
 /// The seeds of the fuzzer, replayed without one.
 #[cfg(test)]
 mod tests {
@@ -127,6 +137,11 @@ mod tests {
     #[test]
     fn request_fields() {
         replay("request_fields", super::request_fields);
+    }
+
+    #[test]
+    fn read_rls() {
+        replay("read_rls", super::read_rls);
     }
 
     #[test]

@@ -68,12 +68,10 @@ pub(crate) fn is_no_file(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
-    use std::time::Duration;
+
+    use test_support::wait::PATIENCE;
 
     use super::*;
-
-    /// Far longer than anything here takes.
-    const DEADLINE: Duration = Duration::from_secs(30);
 
     #[test]
     fn nobody_waits_for_a_look_and_nobody_who_asked_is_forgotten() {
@@ -85,14 +83,14 @@ mod tests {
         });
         let watcher = watcher.unwrap();
         watcher.if_changed();
-        assert_eq!(seen.recv_timeout(DEADLINE), Ok(FileLook::IfChanged));
+        assert_eq!(seen.recv_timeout(PATIENCE), Ok(FileLook::IfChanged));
         // It hangs. One more may wait, and the others are asked for all the same.
         for _ in 0..3 {
             watcher.if_changed();
             watcher.now();
         }
         release.send(()).unwrap();
-        assert_eq!(seen.recv_timeout(DEADLINE), Ok(FileLook::Now));
+        assert_eq!(seen.recv_timeout(PATIENCE), Ok(FileLook::Now));
         release.send(()).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Many instances under one limit, in virtual time: `cargo bench -p ratekeeper --bench leases`, or with `1000` after `--`
+//! Many instances under one limit, in virtual time: `cargo bench -p engine-tests --bench leases`, or with `1000` after `--`
 //! for a thousand instances. Prints a table; nothing here is timed.
 
 #![allow(
@@ -11,10 +11,7 @@
 
 use std::time::Duration;
 
-#[path = "../tests/leases/scale.rs"]
-mod scale;
-
-use scale::{Run, Traffic};
+use test_support::lease_scale::{Run, Traffic};
 
 fn main() {
     let wanted: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();

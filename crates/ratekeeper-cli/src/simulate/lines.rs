@@ -113,6 +113,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         #[test]
         fn as_one_would_split(text in "[ab\r\n]{0,60}", step in 1usize..9) {
             let mut expected: Vec<_> = text.as_bytes().split(|byte| *byte == b'\n').collect();

@@ -404,6 +404,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         /// The law of this module: its answers are those of the store that a server has.
         #[test]
         fn the_store_in_memory_would_have_answered_the_same(

@@ -234,6 +234,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         #[test]
         fn counts_lie_between_and_make_progress(low in 0u64..1_000_000, span in 2u64..u64::from(u32::MAX), and_high: bool) {
             let counts = between(low, low + span, and_high);

@@ -174,6 +174,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         #[test]
         fn nothing_is_lost_and_everything_is_in_its_place(times in prop::collection::vec(any::<i64>(), 1..50), scale in 0u32..40) {
             let times: Vec<i64> = times.iter().map(|time| time >> scale).collect();

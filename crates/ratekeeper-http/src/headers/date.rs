@@ -264,6 +264,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         /// Another implementation writes the date, ours reads it, from 1970 to the last days of 9999.
         #[test]
         fn agrees_with_httpdate(seconds in 0i64..253_402_200_000) {

@@ -127,6 +127,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         #[test]
         fn different_parts_are_different_keys(
             one in prop::collection::vec("[a|:0-9]{1,4}", 1..4),

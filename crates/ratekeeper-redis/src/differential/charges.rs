@@ -1,11 +1,12 @@
 //! Charges that are judged together: scripts against the engine's functions, and many calls against one.
 
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::{TestCaseError, TestRunner};
+use proptest::test_runner::TestCaseError;
 use ratekeeper::algorithm::Tenancy;
 use ratekeeper::algorithm::composite::Asked;
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Judgment, Request, Store, Whole};
@@ -19,20 +20,23 @@ use super::draw::{self, DrawnCost, LAST_MICROS};
 use super::lua::{Keyspace, LuaServer};
 use super::model::{ModelCharge, StoreModel};
 use super::shapes::{UsualOnly, link, server_store};
-use super::support::server::Server;
-use super::walks::{cases, runtime, settings};
+use super::walks::{CaseCount, runtime, settings};
 use crate::encoding::Encoding;
 use crate::error::RedisError;
 use crate::link::Deadline;
 use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptTime};
 use crate::scripted::{RunScript, ScriptedStore};
-use crate::thorough::share;
+use test_support::cases::is_thorough;
+use test_support::redis::server::Server;
 
-/// How many walks in Lua, for each encoding and kind of walk.
-const WALKS: u32 = 1_200;
+/// The number of walks in Lua with charges of different keys, for each encoding.
+const WALKS: CaseCount = CaseCount { ordinary: 20, thorough: 1_200 };
 
-/// How many on a server.
-const SERVER_WALKS: u32 = 40;
+/// The same with charges that take several calls.
+const WALKS_OF_SEVERAL_CALLS: CaseCount = CaseCount { ordinary: 10, thorough: 300 };
+
+/// The number of walks on each server, for each encoding.
+const SERVER_WALKS: CaseCount = CaseCount { ordinary: 3, thorough: 40 };
 
 /// What one charge is drawn as.
 #[derive(Clone, Debug)]
@@ -268,6 +272,53 @@ fn walk(
     Ok(())
 }
 
+/// A quota of every kind of rule, which two charges of one use up.
+const EVERY_KIND: [&str; 8] = [
+    "2/h",
+    "2/h bucket",
+    "2/h leaky",
+    "2/h fixed",
+    "2/h fixed grid",
+    "2/day fixed calendar",
+    "2/h sliding",
+    "2/h log",
+];
+
+/// Every action with every force in every whole, alone and beside a charge that another key cannot have; on a key that is
+/// fresh, charged, spent and partly refilled. So no kind, action, force or whole depends on what is drawn.
+fn every_charge(kind: &str) -> (DrawnPlans, Timestamp, Vec<ChargeStep>) {
+    let quota: Quota = kind.parse().unwrap();
+    let sides = |shadow| draw::DrawnSides { units: false, shadow };
+    let plans = vec![
+        (vec![(quota, quota)], sides(0)),
+        // The first rule is in shadow, the second binds.
+        (vec![(quota, quota); 2], sides(0b01)),
+        (vec![(quota, quota)], sides(0)),
+    ];
+    let mut steps = Vec::new();
+    for whole in [Whole::Open, Whole::Passes, Whole::Refused] {
+        for force in [ChargeForce::Alone, ChargeForce::Together, ChargeForce::Never] {
+            for action in [ChargeAction::Ignore, ChargeAction::Count, ChargeAction::GiveBack] {
+                let charge = |key, plan, cost| ChargeDraw {
+                    key,
+                    plan,
+                    cost: DrawnCost::Units(cost),
+                    units: DrawnCost::Units(0),
+                    action,
+                    force,
+                };
+                for plan in 0..=3 {
+                    steps.push(ChargeStep::Judge(vec![charge(0, plan, 1)], whole));
+                }
+                let never = ChargeDraw { action: ChargeAction::Ignore, ..charge(1, 0, 3) };
+                steps.push(ChargeStep::Judge(vec![charge(0, 0, 1), never], whole));
+            }
+        }
+        steps.extend([ChargeStep::Go(1, 4), ChargeStep::Reset(0, 1)]);
+    }
+    (plans, Timestamp::from_secs(1_761_912_000), steps)
+}
+
 /// Charges of different keys, at most as many as one script judges.
 #[test]
 fn scripts_judge_as_the_engine_does() {
@@ -277,14 +328,17 @@ fn scripts_judge_as_the_engine_does() {
         let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
         let steps = prop::collection::vec(step(4, 4, -3), 1..16);
         let strategy = (plans(|_| true), draw::instant(), steps);
-        let judged = TestRunner::new(cases(WALKS)).run(&strategy, |drawn| {
+        let judge = |drawn| {
             *engine.keyspace.lock().unwrap() = Keyspace::default();
             let set_time = |now| engine.keyspace.lock().unwrap().now = now;
             walk(&store, &runtime, encoding, &set_time, &drawn, true)
-        });
-        if let Err(error) = judged {
-            panic!("{encoding:?}: {error}");
+        };
+        for kind in EVERY_KIND {
+            if let Err(error) = judge(every_charge(kind)) {
+                panic!("{encoding:?}, {kind}: {error}");
+            }
         }
+        WALKS.check(format_args!("{encoding:?}"), &strategy, judge);
     }
 }
 
@@ -319,14 +373,11 @@ fn several_calls_judge_as_one_does() {
             plans
         });
         let strategy = (binding, draw::instant(), steps);
-        let judged = TestRunner::new(cases(WALKS / 4)).run(&strategy, |drawn| {
+        WALKS_OF_SEVERAL_CALLS.check(format_args!("{encoding:?}"), &strategy, |drawn| {
             *engine.keyspace.lock().unwrap() = Keyspace::default();
             let set_time = |now| engine.keyspace.lock().unwrap().now = now;
             walk(&store, &runtime, encoding, &set_time, &drawn, false)
         });
-        if let Err(error) = judged {
-            panic!("{encoding:?}: {error}");
-        }
     }
 }
 
@@ -457,26 +508,22 @@ fn looks_write_nothing() {
     }
 }
 
-/// The same on servers, whose time the test gives.
+/// The same on servers at the time that the test sets.
 #[test]
 fn servers_judge_as_the_engine_does() {
-    use proptest::strategy::ValueTree;
     let runtime = runtime();
     for server in Server::each() {
         for encoding in [Encoding::Ascii, Encoding::Binary] {
-            let clock = FakeClock::default();
-            let mut store = server_store(&server, encoding, &clock);
+            let (clock, walks) = (FakeClock::default(), Cell::new(0));
+            let store = RefCell::new(server_store(&server, encoding, &clock));
             let steps = prop::collection::vec(step(4, 6, -3), 1..16);
             let strategy = (plans(|_| true), draw::instant(), steps);
-            let mut runner = TestRunner::new(cases(1));
-            for case in 0..share(SERVER_WALKS) {
-                let drawn = strategy.new_tree(&mut runner).unwrap().current();
-                store.settings.prefix = format!("{encoding:?}{case}");
-                let set_time = |now| clock.set(now);
-                if let Err(error) = walk(&store, &runtime, encoding, &set_time, &drawn, true) {
-                    panic!("{encoding:?}: {error}\n{drawn:?}");
-                }
-            }
+            SERVER_WALKS.check(format_args!("{encoding:?}"), &strategy, |drawn| {
+                let mut store = store.borrow_mut();
+                // Keys of its own.
+                store.settings.prefix = format!("{encoding:?}{}", walks.replace(walks.get() + 1));
+                walk(&*store, &runtime, encoding, &|now| clock.set(now), &drawn, true)
+            });
         }
     }
 }
@@ -494,32 +541,57 @@ fn usual_charges_need_nothing_rare() {
         "2/h sliding",
     ];
     let runtime = runtime();
-    for server in Server::each() {
-        for encoding in [Encoding::Ascii, Encoding::Binary] {
-            let library = ScriptLibrary::new(ScriptTime::Server);
-            let store = ScriptedStore::new(UsualOnly(link(&server)), library, settings(encoding));
-            for text in texts {
-                let plan = Plan::parse("p", text).unwrap();
-                for count in 1..=8 {
-                    let keys: Vec<String> = (0..count).map(|key| format!("{text} {count} {key}")).collect();
-                    let judge = |action| {
-                        let charges: Vec<Charge<'_>> = keys
-                            .iter()
-                            .map(|key| {
-                                let request =
-                                    Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), 1.into());
-                                Charge { request, action, force: ChargeForce::Alone }
-                            })
-                            .collect();
-                        let what = format!("{encoding:?}, {text}, {count} of them");
-                        let judgment = runtime.block_on(store.charge(&charges, Whole::Open)).expect(&what);
-                        assert!(judgment.each.iter().all(|told| told.decision.allowed == judgment.passes));
-                        judgment.passes
-                    };
-                    use ChargeAction::{Count, GiveBack, Ignore};
-                    let passed = [Ignore, Count, Ignore, Count, GiveBack, GiveBack, Ignore].map(judge);
-                    assert_eq!(passed, [true, true, false, false, true, true, true], "{encoding:?}, {text}");
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let mut libraries = [ScriptTime::Server, ScriptTime::Given].map(ScriptLibrary::new);
+        for server in Server::each() {
+            for (library, is_given) in libraries.iter_mut().zip([false, true]) {
+                let mut settings = settings(encoding);
+                if is_given {
+                    settings.given =
+                        Some(Arc::new(FakeClock::at(Timestamp::from_nanos(1_761_912_000_123_456_000))));
                 }
+                let mut store = ScriptedStore::new(
+                    UsualOnly::new(link(&server)),
+                    ScriptLibrary::new(ScriptTime::Server),
+                    settings,
+                );
+                // The scripts are the same for all servers.
+                std::mem::swap(&mut store.library, library);
+                // The server's time would come to an edge of these at some time.
+                let has_edges = |text: &&&str| text.contains("grid") || text.contains("calendar");
+                for text in texts.iter().filter(|text| has_edges(text) == is_given) {
+                    let plan = Plan::parse("p", text).unwrap();
+                    // One, a few, and as many as one script judges.
+                    for count in (1..=8).filter(|count| is_thorough() || [1, 2, 3, 8].contains(count)) {
+                        let keys: Vec<String> =
+                            (0..count).map(|key| format!("{text} {count} {key}")).collect();
+                        let judge = |action| {
+                            let charges: Vec<Charge<'_>> = keys
+                                .iter()
+                                .map(|key| {
+                                    let request =
+                                        Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), 1.into());
+                                    Charge { request, action, force: ChargeForce::Alone }
+                                })
+                                .collect();
+                            let what = format!("{encoding:?}, {text}, {count} of them");
+                            let judgment =
+                                runtime.block_on(store.charge(&charges, Whole::Open)).expect(&what);
+                            assert!(
+                                judgment.each.iter().all(|told| told.decision.allowed == judgment.passes)
+                            );
+                            judgment.passes
+                        };
+                        use ChargeAction::{Count, GiveBack, Ignore};
+                        let passed = [Ignore, Count, Ignore, Count, GiveBack, GiveBack, Ignore].map(judge);
+                        assert_eq!(
+                            passed,
+                            [true, true, false, false, true, true, true],
+                            "{encoding:?}, {text}"
+                        );
+                    }
+                }
+                std::mem::swap(&mut store.library, library);
             }
         }
     }
@@ -542,7 +614,9 @@ fn as_many_charges_as_may_be_are_one_script() {
             for rules in [1, 2, 4] {
                 let all: Vec<String> = (0..rules).map(|rule| format!("r{rule}={text}")).collect();
                 let plan = Plan::parse("p", &all.join("; ")).unwrap();
-                for count in 1..=8 {
+                // Beyond this many rules a script has no locals but those of one rule at a time.
+                let few = 8 / rules;
+                for count in (1..=8).filter(|count| is_thorough() || *count <= few || *count == 8) {
                     let keys: Vec<String> = (0..count).map(|key| format!("{text} {count} {key}")).collect();
                     let charges: Vec<Charge<'_>> = keys
                         .iter()

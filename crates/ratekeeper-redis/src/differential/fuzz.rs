@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use proptest::test_runner::TestRunner;
 use ratekeeper::algorithm::{AnyView, Tenancy};
 use ratekeeper::port::{Request, Store};
 use ratekeeper::state::{Record, RuleStates, ascii, binary, shared_name};
@@ -14,13 +13,13 @@ use ratekeeper::{Cost, Key, Name, Quota, Rules, State, Timestamp};
 use super::draw;
 use super::lua::{Keyspace, LuaServer, StoredValue};
 use super::model::StoreModel;
-use super::walks::{cases, plan, runtime, settings};
+use super::walks::{CaseCount, plan, runtime, settings};
 use crate::encoding::Encoding;
 use crate::script::{ScriptLibrary, ScriptTime};
 use crate::scripted::ScriptedStore;
 
-/// How many states, for each encoding.
-const STATES: u32 = 4_000;
+/// The number of states in each form.
+const STATES: CaseCount = CaseCount { ordinary: 250, thorough: 4_000 };
 
 /// A small change to some bytes.
 #[derive(Clone, Debug)]
@@ -253,9 +252,7 @@ fn mutated_states_are_read_alike(form: WrittenForm) {
         }
         Ok(())
     };
-    if let Err(error) = TestRunner::new(cases(STATES)).run(&strategy, check) {
-        panic!("{form:?}: {error}");
-    }
+    STATES.check(format_args!("{form:?}"), &strategy, check);
 }
 
 type DrawnCase = (Vec<(Quota, Quota)>, Timestamp, u64, Vec<(Index, ByteEdit)>, u64);

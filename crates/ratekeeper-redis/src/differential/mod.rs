@@ -11,6 +11,4 @@ mod lua;
 mod model;
 mod shapes;
 mod slots;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 mod walks;

@@ -1,11 +1,13 @@
-//! Every shape of script against the engine: all of up to three rules, and larger ones at random.
+//! Every shape of script against the engine: all of up to three rules, or an even selection, and larger ones at random.
 
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{TestCaseError, TestRunner};
+use proptest::test_runner::TestCaseError;
 use ratekeeper::algorithm::Tenancy;
 use ratekeeper::port::{Clock, Request, Store};
 use ratekeeper::testkit::FakeClock;
@@ -18,17 +20,17 @@ use tokio::runtime::Runtime;
 
 use super::draw::{self, ChargeAge, DrawnCost, DrawnSides, DrawnSpan, WalkStep};
 use super::lua::{Keyspace, LuaServer};
-use super::support::server::Server;
-use super::walks::{Walk, WalkTerms, cases, expiry_fits, plan, runtime, settings};
+use super::walks::{CaseCount, Walk, WalkTerms, expiry_fits, plan, runtime, settings};
 use crate::encoding::Encoding;
 use crate::error::RedisError;
 use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
 use crate::script::{RuleKind, Script, ScriptCall, ScriptLibrary, ScriptTime};
 use crate::scripted::{RunScript, ScriptSettings, ScriptedStore};
-use crate::thorough::{is_thorough, share};
+use test_support::cases::is_thorough;
+use test_support::redis::server::Server;
 
-/// How many plans of more than three rules, for each encoding.
-const LARGE_PLANS: u32 = 40;
+/// The number of plans of more than three rules, for each encoding.
+const LARGE_PLANS: CaseCount = CaseCount { ordinary: 3, thorough: 40 };
 
 /// A plan's rules, each with the quota that it may be changed to, when a walk begins, and its steps.
 type DrawnWalk = (Vec<(Quota, Quota)>, Timestamp, Vec<WalkStep>, DrawnSides);
@@ -49,7 +51,7 @@ fn quota_of(kind: RuleKind) -> impl Strategy<Value = Quota> {
     draw::quota_of(algorithm).prop_filter("of this kind", move |quota| RuleKind::of(quota) == Some(kind))
 }
 
-fn rules_of(kinds: &[RuleKind]) -> impl Strategy<Value = Vec<(Quota, Quota)>> {
+fn rules_of(kinds: &[RuleKind]) -> impl Strategy<Value = Vec<(Quota, Quota)>> + use<> {
     kinds.iter().map(|kind| (quota_of(*kind), quota_of(*kind))).collect::<Vec<_>>()
 }
 
@@ -108,46 +110,79 @@ fn small_shapes() -> impl Iterator<Item = Vec<RuleKind>> {
     one().map(|kind| vec![kind]).chain(two).chain(three)
 }
 
-/// Calls back with a walk for every small shape and for some large ones, and for each kind with a quota that requests
-/// bring. Unless all cases are to be tried, it is one in so many shapes of several rules, by chance.
-fn each_shape(one_in: u32, mut walk: impl FnMut(Tenancy, DrawnWalk) -> Result<(), TestCaseError>) {
-    let mut chance = TestRunner::new(cases(1));
-    let mut is_drawn = |kinds: &[RuleKind]| {
-        kinds.len() == 1 || is_thorough() || chance.rng().next_u32().is_multiple_of(one_in)
+/// A selection of [`small_shapes`]: so many lists of three kinds. The first 8 have each kind in each of
+/// the three places; 64 have each pair of kinds in each two of the three places, once.
+fn selected_shapes(threes: usize) -> impl Iterator<Item = Vec<RuleKind>> {
+    const KINDS: usize = RuleKind::ALL.len();
+    let each = move |number: usize| {
+        // An orthogonal array: lines over the field of 8 elements, in which `^` is addition.
+        let (first, offset) = (number % KINDS, number / KINDS);
+        let doubled = first << 1 ^ if first & 4 == 0 { 0 } else { 0b1011 };
+        [first, doubled ^ offset, doubled ^ first ^ offset].map(|kind| RuleKind::ALL[kind])
     };
-    let mut runner = TestRunner::new(cases(1));
-    let mut draw = |kinds: &[RuleKind], tenancy, is_plain| {
-        let drawn = (rules_of(kinds), draw::instant(), steps(), draw::sides());
-        let mut drawn = drawn.new_tree(&mut runner).unwrap().current();
-        if is_plain {
-            drawn.3 = DrawnSides::default();
-        }
-        if let Err(error) = walk(tenancy, drawn.clone()) {
-            panic!("{tenancy:?}, {kinds:?}: {error}\n{drawn:?}");
-        }
+    (0..threes).map(move |number| each(number).to_vec())
+}
+
+/// Calls `walk` with a plan of every small shape, with some larger plans, and for each kind with a quota that requests bring.
+/// In an ordinary run the small shapes are every kind alone, and a [selection](selected_shapes) of so many lists of three.
+fn each_shape(threes: usize, walk: impl Fn(Tenancy, DrawnWalk) -> Result<(), TestCaseError>) {
+    let (plain, drawn) = (Just(DrawnSides::default()).boxed(), draw::sides().boxed());
+    let in_shadow = Just(DrawnSides { shadow: u16::MAX, units: true }).boxed();
+    let check = |kinds: &[RuleKind], tenancy, sides: &BoxedStrategy<DrawnSides>| {
+        let strategy = (rules_of(kinds), draw::instant(), steps(), sides.clone());
+        CaseCount::ONE.check(format_args!("{tenancy:?}, {kinds:?}"), &strategy, |drawn| walk(tenancy, drawn));
     };
-    for kinds in small_shapes().filter(|kinds| is_drawn(kinds)) {
-        draw(&kinds, Tenancy::Own, true);
-        draw(&kinds, Tenancy::Own, false);
+    if is_thorough() {
+        for kinds in small_shapes() {
+            check(&kinds, Tenancy::Own, &plain);
+            check(&kinds, Tenancy::Own, &drawn);
+        }
+    } else {
+        for (number, kinds) in selected_shapes(threes).enumerate() {
+            check(&kinds, Tenancy::Own, if number % 2 == 0 { &plain } else { &drawn });
+        }
+        for kind in RuleKind::ALL {
+            check(&[kind], Tenancy::Own, &plain);
+            check(&[kind], Tenancy::Own, &in_shadow);
+        }
     }
     for kind in RuleKind::ALL {
-        draw(&[kind], Tenancy::Shared, true);
-        draw(&[kind, kind], Tenancy::Shared, true);
+        check(&[kind], Tenancy::Shared, &plain);
+        if is_thorough() {
+            check(&[kind, kind], Tenancy::Shared, &plain);
+        }
     }
     let kinds = prop::collection::vec(prop::sample::select(RuleKind::ALL.to_vec()), 4..=16);
-    let mut runner = TestRunner::new(cases(1));
-    for _ in 0..share(LARGE_PLANS) {
-        draw(&kinds.new_tree(&mut runner).unwrap().current(), Tenancy::Own, false);
+    let large = kinds.prop_flat_map(|kinds| (rules_of(&kinds), draw::instant(), steps(), draw::sides()));
+    LARGE_PLANS.check("a large plan", &large, |drawn| walk(Tenancy::Own, drawn));
+}
+
+/// No kind of rule is left to chance.
+#[test]
+fn selected_shapes_have_every_kind_in_every_place_and_next_to_every_other() {
+    for (count, least) in [(8, 8), (64, 64)] {
+        for places in [[0, 1], [1, 2], [0, 2]] {
+            let mut pairs: Vec<[RuleKind; 2]> =
+                selected_shapes(count).map(|kinds| places.map(|place| kinds[place])).collect();
+            pairs.sort();
+            pairs.dedup();
+            assert_eq!(pairs.len(), least, "{places:?}");
+            for kind in RuleKind::ALL {
+                assert!((0..2).all(|place| pairs.iter().any(|pair| pair[place] == kind)), "{kind:?}");
+            }
+        }
     }
+    assert!(selected_shapes(64).all(|kinds| small_shapes().any(|small| small == kinds)));
 }
 
 #[test]
 fn shapes_of_up_to_three_rules_decide_as_the_engine_does() {
     let (engine, runtime) = (Arc::new(LuaServer::new()), runtime());
-    for encoding in [Encoding::Ascii, Encoding::Binary] {
+    // The rules of a plan lie side by side in one text, and in a hash each.
+    for (encoding, threes) in [(Encoding::Ascii, 64), (Encoding::Binary, 16)] {
         let library = ScriptLibrary::new(ScriptTime::Server);
         let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
-        each_shape(4, |tenancy, (rules, now, steps, sides)| {
+        each_shape(threes, |tenancy, (rules, now, steps, sides)| {
             *engine.keyspace.lock().unwrap() = Keyspace::default();
             let set_time = |now| engine.keyspace.lock().unwrap().now = now;
             let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
@@ -162,17 +197,21 @@ fn shapes_of_up_to_three_rules_decide_as_the_engine_does() {
 #[test]
 fn shapes_decide_on_servers_as_the_engine_does() {
     let runtime = runtime();
-    for server in Server::each() {
-        for encoding in [Encoding::Ascii, Encoding::Binary] {
-            let clock = FakeClock::default();
-            let mut store = server_store(&server, encoding, &clock);
-            let mut case = 0;
-            each_shape(16, |tenancy, (rules, now, steps, sides)| {
-                case += 1;
-                store.settings.prefix = format!("{encoding:?}{case}");
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let clock = FakeClock::default();
+        let mut library = ScriptLibrary::new(ScriptTime::Given);
+        for server in Server::each() {
+            // The scripts are the same for all servers.
+            let store = ScriptedStore { library, ..server_store(&server, encoding, &clock) };
+            let (store, walks) = (RefCell::new(store), Cell::new(0));
+            each_shape(8, |tenancy, (rules, now, steps, sides)| {
+                let mut store = store.borrow_mut();
+                // Keys of its own.
+                store.settings.prefix = format!("{encoding:?}{}", walks.replace(walks.get() + 1));
                 let terms = WalkTerms::new(&rules, tenancy).with_sides(sides);
-                walk_on(&store, &clock, &runtime, encoding, terms, now, &steps)
+                walk_on(&*store, &clock, &runtime, encoding, terms, now, &steps)
             });
+            library = store.into_inner().library;
         }
     }
 }
@@ -239,31 +278,57 @@ fn a_text_of_many_buckets_that_has_one_rule_more_is_given_up_at_once() {
 }
 
 /// Runs scripts whose function for what is rare fails.
-pub(super) struct UsualOnly(pub(super) Link);
+pub(super) struct UsualOnly {
+    link: Link,
+    /// The changed scripts, by the SHA-1 of what they were.
+    changed: Mutex<HashMap<String, Arc<Script>>>,
+}
+
+impl UsualOnly {
+    pub(super) fn new(link: Link) -> Self {
+        UsualOnly { link, changed: Mutex::default() }
+    }
+
+    fn changed(&self, script: &Script) -> Arc<Script> {
+        const RARE: &str = "local function rare()\n";
+        let mut changed = self.changed.lock();
+        let changed = changed.entry(script.sha1().to_owned()).or_insert_with(|| {
+            let source = script.source().replace(RARE, &format!("{RARE}error('something rare')\n"));
+            Arc::new(Script::new(source))
+        });
+        Arc::clone(changed)
+    }
+}
 
 impl RunScript for UsualOnly {
     async fn run(&self, script: &Script, call: &ScriptCall) -> Result<Value, RedisError> {
-        const RARE: &str = "local function rare()\n";
-        let source = script.source().replace(RARE, &format!("{RARE}error('something rare')\n"));
-        self.0.run(&Script::new(source), call).await
+        let script = self.changed(script);
+        self.link.run(&script, call).await
     }
 }
 
 /// A usual state that took the way of the rare ones would be decided alike, and several times slower.
 fn usual_states_need_nothing_rare(link: Link, encoding: Encoding) {
-    let library = ScriptLibrary::new(ScriptTime::Server);
-    let (store, runtime) = (ScriptedStore::new(UsualOnly(link), library, settings(encoding)), runtime());
+    let runtime = runtime();
+    let mut store =
+        ScriptedStore::new(UsualOnly::new(link), ScriptLibrary::new(ScriptTime::Server), settings(encoding));
     // As many of a kind as one match can capture.
     let texts = [
         ("2/h", 16),
         ("2/h bucket", 10),
         ("2/h leaky", 10),
         ("2/h fixed", 10),
+        ("2/h sliding", 8),
         ("2 per 2h fixed grid", 10),
         ("2/month fixed calendar", 10),
-        ("2/h sliding", 8),
     ];
     for (text, most) in texts {
+        if text == "2 per 2h fixed grid" {
+            // The server's time would come to an edge of these at some time.
+            store.settings.given =
+                Some(Arc::new(FakeClock::at(Timestamp::from_nanos(1_761_912_000_123_456_000))));
+            store.library = ScriptLibrary::new(ScriptTime::Given);
+        }
         for rules in [1, 2, most] {
             let plan = plan(std::iter::repeat_n(text.parse::<Quota>().unwrap(), rules));
             let key = format!("{text} {rules}");
@@ -280,8 +345,10 @@ fn usual_states_need_nothing_rare(link: Link, encoding: Encoding) {
 fn usual_grants_need_nothing_rare(link: Link, encoding: Encoding) {
     let clock = FakeClock::at(Timestamp::from_nanos(1_761_912_000_123_456_000));
     let settings = ScriptSettings { given: Some(Arc::new(clock.clone())), ..settings(encoding) };
-    let (store, runtime) =
-        (ScriptedStore::new(UsualOnly(link), ScriptLibrary::new(ScriptTime::Given), settings), runtime());
+    let (store, runtime) = (
+        ScriptedStore::new(UsualOnly::new(link), ScriptLibrary::new(ScriptTime::Given), settings),
+        runtime(),
+    );
     let texts = [
         "1000/s",
         "1000/s bucket",
@@ -328,8 +395,12 @@ pub(super) fn server_store(server: &Server, encoding: Encoding, clock: &FakeCloc
     ScriptedStore::new(link(server), ScriptLibrary::new(ScriptTime::Given), settings)
 }
 
+/// How long a server may take: longer than any busy machine does.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 pub(super) fn link(server: &Server) -> Link {
-    let options = LinkOptions { command_timeout: Duration::from_secs(10), ..LinkOptions::default() };
+    let options =
+        LinkOptions { command_timeout: PATIENCE, connect_timeout: PATIENCE, ..LinkOptions::default() };
     let address = RedisAddress::parse(&server.url()).unwrap();
     Link::open(&address, &options, BreakerFactory::default())
 }

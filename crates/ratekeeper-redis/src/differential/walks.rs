@@ -1,11 +1,11 @@
 //! Random walks of script and engine side by side.
 
+use std::cell::{Cell, RefCell};
+use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use proptest::test_runner::{TestCaseError, TestRunner};
 use ratekeeper::algorithm::Tenancy;
 use ratekeeper::algorithm::composite::Asked;
 use ratekeeper::port::{Request, Store};
@@ -17,18 +17,49 @@ use tokio::runtime::Runtime;
 use super::draw::{self, ChargeAge, DrawnCost, DrawnSides, DrawnSpan, LAST_MICROS, PlanVersion, WalkStep};
 use super::lua::{Keyspace, LuaServer};
 use super::model::StoreModel;
-use super::support::server::Server;
+use super::shapes::server_store;
 use crate::encoding::{Encoding, Encodings};
-use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
 use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptTime};
 use crate::scripted::{ScriptSettings, ScriptedStore};
-use crate::thorough::share;
+use test_support::cases::{config, is_thorough};
+use test_support::redis::server::Server;
 
-/// How many walks, for each encoding.
-const WALKS: u32 = 2_000;
+/// The number of walks for each encoding.
+const WALKS: CaseCount = CaseCount { ordinary: 40, thorough: 2_000 };
 
-/// How many on a server, for each encoding.
-const SERVER_WALKS: u32 = 60;
+/// The number of walks on each server, for each encoding.
+const SERVER_WALKS: CaseCount = CaseCount { ordinary: 4, thorough: 60 };
+
+/// The number of cases that a random test tries in an ordinary run and in a thorough one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CaseCount {
+    pub(super) ordinary: u32,
+    pub(super) thorough: u32,
+}
+
+impl CaseCount {
+    /// One case in any run.
+    pub(super) const ONE: Self = CaseCount { ordinary: 1, thorough: 1 };
+
+    /// Runs `test` on random cases, and panics at the first that fails, after printing the line that repeats it.
+    ///
+    /// Cases are not kept in a file: a failure worth keeping becomes a test that names its bug.
+    pub(super) fn check<S: Strategy>(
+        self,
+        what: impl Display,
+        strategy: &S,
+        test: impl Fn(S::Value) -> Result<(), TestCaseError>,
+    ) {
+        let mut config = config(self.thorough);
+        if !is_thorough() {
+            // Stays zero if one case was named, which is all that is tried then.
+            config.cases = config.cases.min(self.ordinary);
+        }
+        if let Err(error) = TestRunner::new(config).run(strategy, test) {
+            panic!("{what}: {error}");
+        }
+    }
+}
 
 pub(super) fn settings(encoding: Encoding) -> ScriptSettings {
     ScriptSettings {
@@ -37,11 +68,6 @@ pub(super) fn settings(encoding: Encoding) -> ScriptSettings {
         on_unreadable: OnUnreadable::Error,
         given: None,
     }
-}
-
-/// So many cases, or their share. Failures are not kept in a file: one worth keeping becomes a test that names its bug.
-pub(super) fn cases(cases: u32) -> Config {
-    Config { cases: share(cases), failure_persistence: None, ..Config::default() }
 }
 
 pub(super) fn runtime() -> Runtime {
@@ -321,9 +347,7 @@ fn walks_in_lua(encoding: Encoding, tenancy: Tenancy) {
             expiry_fits(&mut engine.keyspace.lock().unwrap(), model, now)
         })
     };
-    if let Err(error) = TestRunner::new(cases(WALKS)).run(&strategy, walk) {
-        panic!("{encoding:?}, {tenancy:?}: {error}");
-    }
+    WALKS.check(format_args!("{encoding:?}, {tenancy:?}"), &strategy, walk);
 }
 
 /// A denial that cuts off one rule wrote a bucket beside it that was full, under a smaller quota, as of when it was
@@ -391,39 +415,32 @@ fn binary_scripts_decide_the_quotas_of_requests_as_the_engine_does() {
     walks_in_lua(Encoding::Binary, Tenancy::Shared);
 }
 
-/// The same on a real server, whose time the test gives: its Lua, its `struct`, its keyspace.
+/// The same on real servers at the time that the test sets: their Lua, their `struct`, their keyspace.
 #[test]
 fn servers_decide_as_the_engine_does() {
     let runtime = runtime();
     for server in Server::each() {
         for encoding in [Encoding::Ascii, Encoding::Binary] {
-            let clock = FakeClock::default();
-            let mut case = 0;
+            let (clock, walks) = (FakeClock::default(), Cell::new(0));
+            let store = RefCell::new(server_store(&server, encoding, &clock));
             let steps = prop::collection::vec(draw::step(), 1..40);
-            let strategy = (draw::rules(), draw::instant(), steps, draw::sides());
-            let mut runner = TestRunner::new(cases(SERVER_WALKS));
-            for _ in 0..share(SERVER_WALKS) {
-                let drawn = strategy.new_tree(&mut runner).unwrap().current();
-                case += 1;
-                let given: Option<Arc<dyn ratekeeper::port::Clock>> = Some(Arc::new(clock.clone()));
-                let settings =
-                    ScriptSettings { given, prefix: format!("{encoding:?}{case}"), ..settings(encoding) };
-                let options =
-                    LinkOptions { command_timeout: Duration::from_secs(10), ..LinkOptions::default() };
-                let address = RedisAddress::parse(&server.url()).unwrap();
-                let link = Link::open(&address, &options, BreakerFactory::default());
-                let store = ScriptedStore::new(link, ScriptLibrary::new(ScriptTime::Given), settings);
+            let strategy = (draw::rules(), draw::instant(), steps, draw::sides(), 0..3_u8);
+            let walk = |(rules, start, steps, sides, tenancy): DrawnServerWalk| {
+                let mut store = store.borrow_mut();
+                // Keys of its own.
+                store.settings.prefix = format!("{encoding:?}{}", walks.replace(walks.get() + 1));
                 let set_time = |now| clock.set(now);
-                let tenancy = if case % 3 == 0 { Tenancy::Shared } else { Tenancy::Own };
-                let terms = WalkTerms::new(&drawn.0, tenancy).with_sides(drawn.3);
-                let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: drawn.1 };
-                if let Err(error) = walk.through(encoding, terms, &drawn.2, |_, _| Ok(())) {
-                    panic!("{encoding:?}, {tenancy:?}: {error}\n{drawn:?}");
-                }
-            }
+                let tenancy = if tenancy == 0 { Tenancy::Shared } else { Tenancy::Own };
+                let terms = WalkTerms::new(&rules, tenancy).with_sides(sides);
+                let mut walk = Walk { store: &*store, set_time: &set_time, runtime: &runtime, now: start };
+                walk.through(encoding, terms, &steps, |_, _| Ok(()))
+            };
+            SERVER_WALKS.check(format_args!("{encoding:?}"), &strategy, walk);
         }
     }
 }
+
+type DrawnServerWalk = (Vec<(Quota, Quota)>, Timestamp, Vec<WalkStep>, DrawnSides, u8);
 
 #[tokio::test]
 async fn scripts_in_lua_conform() {
@@ -434,8 +451,8 @@ async fn scripts_in_lua_conform() {
         let settings = ScriptSettings { given: Some(Arc::new(clock.clone())), ..settings(encoding) };
         let store = ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Given), settings);
         let bench = Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000));
-        // Of one script: what several calls come to is another test's.
-        check(&bench.different_keys(8)).await;
+        // Charges of one script: `several_calls_judge_as_one_does` has the rest.
+        check(&bench.different_keys(8).one_step_in(if is_thorough() { 1 } else { 16 })).await;
     }
 }
 

@@ -238,44 +238,21 @@ fn holds_under(holds: &[ListedHold], plan: &Plan) -> Vec<HoldView> {
 
 #[cfg(test)]
 mod tests {
-    use ratekeeper::port::{Answer, Grant, Request, Store};
-    use ratekeeper::{Charged, Cost, FailureMode, MemoryStore, Registry, StoreError, StoreErrorKind};
+    use ratekeeper::{FailureMode, MemoryStore, Registry, StoreErrorKind};
     use serde_json::{Value, json};
+    use test_support::fake_store::{FakeStore, Fate, Trip, Verb};
 
     use super::*;
     use crate::request::RequestLimits;
 
-    /// A store that nobody reaches, and that takes all plans along when it is looked at.
-    #[derive(Debug)]
-    struct LostStore(Option<Registry>);
-
-    impl LostStore {
-        fn fail<'a, T>() -> Answer<'a, T> {
-            Answer::ready(Err(StoreError::new(StoreErrorKind::Timeout, "lost")))
-        }
-    }
-
-    impl Store for LostStore {
-        fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
-            Self::fail()
-        }
-
-        fn acquire_up_to<'a>(&'a self, _: Request<'a>, _: Cost) -> Answer<'a, Grant> {
-            Self::fail()
-        }
-
-        fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
-            self.0.iter().for_each(|plans| plans.replace([]));
-            Self::fail()
-        }
-
-        fn refund<'a>(&'a self, _: Request<'a>, _: Charged) -> Answer<'a, Decision> {
-            Self::fail()
-        }
-
-        fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, u64> {
-            Self::fail()
-        }
+    /// A store that cannot be reached. Every peek removes all plans from this registry.
+    fn lost_store(plans: Option<Registry>) -> FakeStore {
+        FakeStore::new().script(move |call| {
+            if call.verb == Verb::Peek || call.verb == Verb::PeekEach {
+                plans.iter().for_each(|plans| plans.replace([]));
+            }
+            Trip { fate: Fate::Fails(StoreErrorKind::Timeout), ..Trip::default() }
+        })
     }
 
     fn engine() -> Engine {
@@ -365,7 +342,7 @@ mod tests {
     fn a_store_that_fails_is_told_under_its_plan_and_the_others_are_looked_at() {
         let plan = |name, mode| Plan::parse(name, "3/h").unwrap().on_store_error(mode);
         let plans = Registry::new([plan("loud", FailureMode::Error), plan("open", FailureMode::Open)]);
-        let engine = Engine::over(Arc::new(LostStore(None)), plans, RequestLimits::default());
+        let engine = Engine::over(Arc::new(lost_store(None)), plans, RequestLimits::default());
         let view = look(&engine, "k", &KeyQuery::default());
         assert!(view["plans"][0]["error"].as_str().is_some_and(|error| !error.is_empty()), "{view}");
         assert_eq!(view["plans"][1]["rules"][0]["reason"], "fail_open", "{view}");
@@ -375,7 +352,7 @@ mod tests {
     fn a_plan_that_goes_during_a_look_is_left_out() {
         let plan = |name| Plan::parse(name, "3/h").unwrap().on_store_error(FailureMode::Error);
         let plans = Registry::new([plan("one"), plan("two")]);
-        let store = LostStore(Some(plans.clone()));
+        let store = lost_store(Some(plans.clone()));
         let view =
             look(&Engine::over(Arc::new(store), plans, RequestLimits::default()), "k", &KeyQuery::default());
         let told = view["plans"].as_array().unwrap();

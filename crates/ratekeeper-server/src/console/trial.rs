@@ -269,7 +269,7 @@ mod tests {
         assert_eq!((report.keys, report.keys_denied, report.sampled.keys_one_in), (1, 1, 1));
         assert_eq!(report.asked.iter().sum::<u64>(), 50);
         assert_eq!(report.would_deny.iter().sum::<u64>(), 45);
-        let many = tried(&engine, "1000/h; 20/m fixed", Some("free")).unwrap();
+        let many = tried(&engine, "1000/h; 20/day fixed", Some("free")).unwrap();
         assert_eq!(many.denied, 30);
         let wide = tried(&engine, "1000000/s", None).unwrap();
         assert_eq!((wide.denied, wide.keys_denied), (0, 0));
@@ -279,7 +279,7 @@ mod tests {
     fn many_requests_of_one_tick_are_decided_together() {
         let engine = engine();
         ask(&engine, "hot", 1_000);
-        let report = tried(&engine, "100/h burst 700", None).unwrap();
+        let report = tried(&engine, "1/h burst 700", None).unwrap();
         assert_eq!((report.requests, report.denied), (1_000, 300));
     }
 

@@ -152,30 +152,30 @@ fn digits(text: &[u8], count: usize) -> Option<(i16, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+    use test_support::certificates::{Certificate, LEAP_DAY, LONG_LIFE, ONE};
+
     use super::*;
 
-    /// A certificate of a generator that others wrote, with these days as its ends.
-    fn made(from: (i32, u8, u8), until: (i32, u8, u8)) -> Vec<u8> {
-        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
-        params.not_before = rcgen::date_time_ymd(from.0, from.1, from.2);
-        params.not_after = rcgen::date_time_ymd(until.0, until.1, until.2);
-        params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    fn der(certificate: Certificate) -> Vec<u8> {
+        CertificateDer::from_pem_slice(certificate.cert.as_bytes()).unwrap().to_vec()
     }
 
     #[test]
     fn real_certificates_in_both_forms_of_time() {
         // Until 2049 the short form is used, afterwards the long one.
-        let validity = Validity::of(&made((2024, 2, 29), (2049, 12, 31))).unwrap();
+        let validity = Validity::of(&der(LEAP_DAY)).unwrap();
         assert_eq!(validity.not_before.to_string(), "2024-02-29T00:00:00Z");
         assert_eq!(validity.not_after.to_string(), "2049-12-31T00:00:00Z");
-        let validity = Validity::of(&made((1970, 1, 1), (4096, 1, 1))).unwrap();
+        let validity = Validity::of(&der(LONG_LIFE)).unwrap();
         assert_eq!(validity.not_before, UtcTime::EPOCH);
         assert_eq!(validity.not_after.to_string(), "4096-01-01T00:00:00Z");
     }
 
     #[test]
     fn what_is_cut_off_or_changed_is_never_misread() {
-        let whole = made((2024, 1, 1), (2030, 1, 1));
+        let whole = der(ONE);
         for len in 0..whole.len() {
             assert_eq!(Validity::of(&whole[..len]), None, "{len}");
         }

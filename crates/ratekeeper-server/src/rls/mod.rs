@@ -12,6 +12,8 @@ mod asked;
 mod compile;
 mod counting;
 mod error;
+#[cfg(any(test, fuzzing))]
+mod exercise;
 mod finding;
 mod json;
 mod listing;
@@ -28,6 +30,8 @@ pub use answer::{CurrentLimit, DescriptorStatus, RlsAnswer, RlsCode};
 pub use asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
 pub use counting::{DomainReading, RlsCounts, RlsReading, RuleReading};
 pub use error::{RlsError, RlsErrorKind};
+#[cfg(any(test, fuzzing))]
+pub(crate) use exercise::exercise;
 pub use finding::{RlsFinding, RlsRefusal};
 pub use json::{RlsJsonError, read_json, write_json};
 pub use matching::{

@@ -377,7 +377,7 @@ mod tests {
             others.count(&plan, &plan.rules()[0], RuleResult::Denied);
             sender.send(())
         });
-        counted.recv_timeout(std::time::Duration::from_secs(30)).expect("no lock that others wait for");
+        counted.recv_timeout(test_support::wait::PATIENCE).expect("no lock that others wait for");
         drop(reading);
     }
 

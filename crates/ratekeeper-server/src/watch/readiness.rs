@@ -4,9 +4,10 @@
 //! question, a flood of `GET /ready` would be a flood for Redis too.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratekeeper::StoreError;
+use tokio::time::Instant;
 
 /// How long a store that answered is not asked again.
 const FRESH: Duration = Duration::from_secs(1);
@@ -96,10 +97,6 @@ mod tests {
 
     use super::*;
 
-    fn block<T>(work: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
-    }
-
     /// An answer that many others are asked for while it is on its way.
     async fn asked(count: &AtomicU32, answer: Result<(), StoreError>) -> Result<(), StoreError> {
         count.fetch_add(1, Ordering::Relaxed);
@@ -107,40 +104,44 @@ mod tests {
         answer
     }
 
-    #[test]
-    fn many_callers_are_one_question() {
+    #[tokio::test(start_paused = true)]
+    async fn many_callers_are_one_question() {
         let (readiness, count) = (Readiness::default(), AtomicU32::new(0));
-        let answers = block(join_all((0..100).map(|_| readiness.check(|| asked(&count, Ok(()))))));
+        let answers = join_all((0..100).map(|_| readiness.check(|| asked(&count, Ok(()))))).await;
         assert!(answers.iter().all(Result::is_ok));
-        assert_eq!(count.into_inner(), 1);
-    }
-
-    #[test]
-    fn a_failure_reaches_all_who_wait_and_is_probed_again_soon() {
-        let (readiness, count) = (Readiness::default(), AtomicU32::new(0));
-        let failing = || asked(&count, Err(StoreError::new(StoreErrorKind::Unreachable, "gone")));
-        let answers = block(join_all((0..100).map(|_| readiness.check(failing))));
-        assert!(answers.iter().all(Result::is_err));
         assert_eq!(count.load(Ordering::Relaxed), 1);
-        while readiness.fresh().is_some() {
-            std::thread::yield_now();
-        }
-        block(readiness.check(|| asked(&count, Ok(())))).unwrap();
+        tokio::time::advance(FRESH - Duration::from_millis(1)).await;
+        readiness.check(|| asked(&count, Ok(()))).await.unwrap();
+        assert_eq!(count.load(Ordering::Relaxed), 1, "still fresh");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        readiness.check(|| asked(&count, Ok(()))).await.unwrap();
         assert_eq!(count.into_inner(), 2);
     }
 
-    #[test]
-    fn whoever_gives_up_asking_leaves_it_to_the_next() {
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_reaches_all_who_wait_and_is_probed_again_soon() {
         let (readiness, count) = (Readiness::default(), AtomicU32::new(0));
-        block(async {
-            let mut first = Box::pin(readiness.check(|| asked(&count, Ok(()))));
-            let second = readiness.check(|| asked(&count, Ok(())));
-            let is_pending =
-                std::future::poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_pending()));
-            assert!(is_pending.await);
-            drop(first);
-            second.await.unwrap();
-        });
+        let failing = || asked(&count, Err(StoreError::new(StoreErrorKind::Unreachable, "gone")));
+        let answers = join_all((0..100).map(|_| readiness.check(failing))).await;
+        assert!(answers.iter().all(Result::is_err));
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        tokio::time::advance(FRESH_FAILURE - Duration::from_millis(1)).await;
+        assert!(readiness.check(|| asked(&count, Ok(()))).await.is_err(), "still fresh");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        readiness.check(|| asked(&count, Ok(()))).await.unwrap();
+        assert_eq!(count.into_inner(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_gives_up_asking_leaves_it_to_the_next() {
+        let (readiness, count) = (Readiness::default(), AtomicU32::new(0));
+        let mut first = Box::pin(readiness.check(|| asked(&count, Ok(()))));
+        let second = readiness.check(|| asked(&count, Ok(())));
+        let is_pending =
+            std::future::poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_pending()));
+        assert!(is_pending.await);
+        drop(first);
+        second.await.unwrap();
         assert_eq!(count.into_inner(), 2);
     }
 }

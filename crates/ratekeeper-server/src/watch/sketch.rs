@@ -98,6 +98,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         #[test]
         fn no_count_is_too_low_and_who_is_denied_often_is_listed(
             capacity in 1..8_usize,

@@ -236,6 +236,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
         /// The short cut says what the view says, or nothing.
         #[test]
         fn what_is_decided_by_the_short_cut_is_decided_alike(

@@ -90,6 +90,8 @@ mod tests {
     ];
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
         /// Whatever the clock does, the decisions and the states are those of any view.
         #[test]
         fn it_decides_what_any_view_does(

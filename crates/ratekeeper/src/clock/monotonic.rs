@@ -328,7 +328,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    for _ in 0..100_000 {
+                    for _ in 0..5_000 {
                         line.write(|Calibration { ticks, .. }| {
                             let next = ticks + 1;
                             Calibration::new(next, Timestamp::from_nanos(next.cast_signed()), next)
@@ -336,7 +336,7 @@ mod tests {
                     }
                 });
                 scope.spawn(|| {
-                    for _ in 0..100_000 {
+                    for _ in 0..5_000 {
                         let (Calibration { ticks, wall, scale, pace }, ()) =
                             line.read(std::thread::yield_now);
                         assert_eq!((wall.as_nanos(), scale, pace), (ticks.cast_signed(), ticks, ticks));

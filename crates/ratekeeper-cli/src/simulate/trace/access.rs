@@ -190,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #![proptest_config(test_support::cases::config(8_000))]
         /// Fast and slow agree on what a line is and what it says, also with what is remembered of lines before.
         #[test]
         fn the_slow_parser_says_the_same(lines in prop::collection::vec(lines(), 1..6), combined: bool) {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::thorough::share;
+use test_support::cases::{each_seed, is_thorough};
 
 /// Chance that is the same for the same seed.
 #[derive(Clone, Debug)]
@@ -40,14 +40,18 @@ impl Chance {
     }
 }
 
-/// Runs every schedule from the first seed on, or its share of them, or the one that the environment names, again and again: of tasks that wait
-/// for the same thing tokio chooses who goes first.
+/// The number of schedules of a test in an ordinary run; a thorough one has hundreds.
+pub(super) const ORDINARY: u32 = 24;
+
+/// Calls `run` with `count` seeds, or with fewer in an [ordinary](ORDINARY) run.
+///
+/// A seed that `RATEKEEPER_SEED` names is run 100 times: of several tasks that wait for the same thing, tokio chooses one at
+/// random that goes first, and only an unstable option of its runtime would set the seed of that.
 pub(super) fn schedules(count: u32, run: impl Fn(u64)) {
-    match std::env::var("RATEKEEPER_SEED") {
-        Ok(seed) => {
-            let seed = seed.parse().expect("RATEKEEPER_SEED: a number");
-            (0..100).for_each(|_| run(seed));
+    let times = if std::env::var_os("RATEKEEPER_SEED").is_some() { 100 } else { 1 };
+    each_seed(count, |seed| {
+        if is_thorough() || times > 1 || seed < u64::from(ORDINARY) {
+            (0..times).for_each(|_| run(seed));
         }
-        Err(_) => (0..u64::from(share(count))).for_each(run),
-    }
+    });
 }

@@ -1,6 +1,6 @@
 //! The link under a simulated clock and network: servers that freeze, die, move slots, promote replicas and lose replies, by
-//! a schedule that a seed decides. An ordinary run has hundreds of schedules, a thorough one some thousands, each in a fraction of the
-//! time that it tells of.
+//! a schedule that a seed decides. An ordinary run has two dozen schedules for each test, a thorough one hundreds; each takes a
+//! fraction of the time that it simulates.
 //!
 //! ```text
 //! routing     a cluster, and what callers of the link may expect of it
@@ -11,7 +11,7 @@
 //! chance      what a seed decides
 //! ```
 //!
-//! A schedule that fails tells its seed; `RATEKEEPER_SEED=42 cargo test -p ratekeeper-redis simulated` runs that one alone.
+//! A schedule that fails prints its seed and the command that runs that schedule alone, 100 times.
 
 mod callers;
 mod chance;

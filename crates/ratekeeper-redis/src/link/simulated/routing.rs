@@ -71,12 +71,11 @@ impl Suffering for ClusterWorld {
             "TRYAGAIN Multiple keys request during rehashing of slot",
             "BUSY Redis is busy running a script",
         ];
-        match chance.within(0..10) {
+        match chance.within(0..11) {
             0 | 1 => ClusterFault::Host(node, states[chance.index(states.len())]),
             2 => ClusterFault::Cut(node),
             3 => ClusterFault::FailOver(node),
-            4 if chance.once_in(2) => ClusterFault::Die(node),
-            4 => ClusterFault::Crash(node),
+            4 => ClusterFault::Die(node),
             5..8 => {
                 let slot = slot::of(keys()[chance.index(12)].as_bytes());
                 let to = if chance.once_in(2) { NEWCOMER } else { node };
@@ -84,6 +83,7 @@ impl Suffering for ClusterWorld {
             }
             8 if chance.once_in(2) => ClusterFault::FlushScript(node),
             8 => ClusterFault::Forget(node),
+            9 => ClusterFault::Crash(node),
             _ => ClusterFault::Ill(node, errors[chance.index(errors.len())]),
         }
     }
@@ -141,7 +141,7 @@ impl Suffering for ClusterWorld {
 
 #[test]
 fn a_cluster_under_faults() {
-    play_all::<ClusterWorld>(750);
+    play_all::<ClusterWorld>(750, 9);
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! One schedule: servers, faults, callers, and what must be true at the end.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use test_support::cases::each_seed;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until};
 
 use super::callers::{Callers, Question, check};
-use super::chance::{Chance, schedules};
+use super::chance::{Chance, ORDINARY, schedules};
 use super::network::{Machines, Network};
 
 /// How long faults begin, in milliseconds; each ends some time later.
@@ -58,8 +60,26 @@ pub(super) fn keys() -> Vec<String> {
     (0..12).map(|key| format!("limit:{{{key}}}")).collect()
 }
 
-/// Runs many schedules, and panics at the first in which something is wrong.
-pub(super) fn play_all<W: Suffering>(count: u32) {
+/// Draws the faults of a schedule, and when each begins.
+fn faults<W: Suffering>(chance: &mut Chance) -> Vec<(Duration, W::Fault)> {
+    let count = chance.within(1..8);
+    let mut faults: Vec<_> = (0..count).map(|_| (chance.millis(0..FAULTS), W::draw(chance))).collect();
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+/// Runs many schedules, and panics at the first in which something is wrong. An ordinary run has each of so many kinds of
+/// fault three times at least.
+pub(super) fn play_all<W: Suffering>(count: u32, kinds: usize) {
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for seed in 0..u64::from(ORDINARY) {
+        for (_, fault) in faults::<W>(&mut Chance::new(seed)) {
+            let shown = format!("{fault:?}");
+            let kind = shown.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
+            *times.entry(kind.to_owned()).or_default() += 1;
+        }
+    }
+    assert!(times.len() == kinds && times.values().all(|times| *times >= 3), "{times:?}");
     schedules(count, |seed| {
         let Story { faults, wrong, .. } = play::<W>(seed, 4);
         assert_eq!(wrong, None, "seed {seed}: {faults:#?}");
@@ -68,11 +88,7 @@ pub(super) fn play_all<W: Suffering>(count: u32) {
 
 /// Runs one schedule with so many callers.
 pub(super) fn play<W: Suffering>(seed: u64, callers: u64) -> Story<W::Fault> {
-    let mut chance = Chance::new(seed);
-    let count = chance.within(1..8);
-    let mut faults: Vec<(Duration, W::Fault)> =
-        (0..count).map(|_| (chance.millis(0..FAULTS), W::draw(&mut chance))).collect();
-    faults.sort_by_key(|(at, _)| *at);
+    let faults = faults::<W>(&mut Chance::new(seed));
     in_virtual_time(async {
         let world = Rc::new(W::new());
         let (network, _unplug) = Network::build(world.machines(), &W::hosts(), seed);
@@ -118,11 +134,11 @@ pub(super) fn in_virtual_time<T>(schedule: impl Future<Output = T>) -> T {
 
 /// With one caller a seed decides everything. Of several that wait for the same thing tokio chooses who goes first.
 pub(super) fn is_told_twice<W: Suffering>() {
-    for seed in 0..50 {
+    each_seed(50, |seed| {
         let [one, other] = [play::<W>(seed, 1), play::<W>(seed, 1)].map(|story| story.questions);
         for (one, other) in one.iter().zip(&other) {
             assert_eq!(format!("{one:?}"), format!("{other:?}"), "seed {seed}");
         }
         assert_eq!(one.len(), other.len(), "seed {seed}");
-    }
+    });
 }

@@ -535,6 +535,7 @@ mod tests {
     use std::time::Duration;
 
     use ratekeeper::{MemoryStore, Registry};
+    use test_support::wait::PATIENCE;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -628,7 +629,7 @@ mod tests {
                 let mut room = ReadBuf::new(&mut piece);
                 Pin::new(&mut *client).poll_read(context, &mut room).map_ok(|()| room.filled().to_vec())
             });
-            said.extend(tokio::time::timeout(Duration::from_secs(30), read).await.unwrap().unwrap());
+            said.extend(tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap());
             // Trailers: fields that end their stream.
             streams = said
                 .windows(9)
@@ -677,7 +678,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), given_up).await.unwrap();
+        tokio::time::timeout(PATIENCE, given_up).await.unwrap();
         assert_eq!((served.given_up, served.waiting.len()), (1, 2));
         first.send(()).unwrap();
         second.send(()).unwrap();

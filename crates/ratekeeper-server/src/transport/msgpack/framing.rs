@@ -120,7 +120,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4_096))]
+        #![proptest_config(test_support::cases::config(4_096))]
 
         /// Whatever follows a throttle, what is recognised is what the parser reads.
         #[test]
@@ -130,6 +130,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         /// What says everything and differs in its key alone is recognised, however the key is written.
         #[test]
         fn another_key_is_recognised(

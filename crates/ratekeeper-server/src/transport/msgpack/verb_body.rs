@@ -223,6 +223,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         #[test]
         fn no_bytes_make_it_panic(cmd in 2..=10i64, bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let verb = PackVerb::find(cmd).unwrap();

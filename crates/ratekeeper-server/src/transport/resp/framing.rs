@@ -108,7 +108,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4_096))]
+        #![proptest_config(test_support::cases::config(4_096))]
 
         /// Whatever follows a throttle, what is recognised is what the parser reads.
         #[test]
@@ -118,6 +118,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         #[test]
         fn another_key_is_recognised(
             keys in vec(vec(any::<u8>(), 1..=99), 2..5),

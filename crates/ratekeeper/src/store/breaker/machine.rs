@@ -164,5 +164,4 @@ impl BreakerPhase {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -165,6 +165,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
         /// Whatever is done to holds, what is summed up is what they add up to, and the next lease is the next.
         #[test]
         fn sums_and_leases_are_those_of_the_holds(steps in prop::collection::vec((0..9u8, 0..30u128, 0..40i64), 0..200)) {

@@ -203,7 +203,13 @@ mod tests {
         store.snapshot()
     }
 
-    /// Whatever a disk does to a byte, and whoever mends the checksum: no panic, and nothing is minted.
+    /// The bytes to write at a position: one of four, or all of them in a thorough run.
+    fn bytes(at: usize) -> Vec<u8> {
+        let all = [0, 1, 0x7f, 0xff];
+        if std::env::var_os("RATEKEEPER_THOROUGH").is_some() { all.to_vec() } else { vec![all[at % 4]] }
+    }
+
+    /// Whatever byte a disk changes, with and without a corrected checksum: no panic, and no request more is allowed.
     #[test]
     fn any_byte_may_be_another() {
         for (flags, keeps_keys) in [(0, false), (IS_MENDED, false), (IS_MENDED | KEEPS_KEYS | 0x10, true)] {
@@ -213,7 +219,7 @@ mod tests {
             }
             exercise_snapshot(&[&[flags], &file[..]].concat());
             for at in (0..file.len()).step_by(3) {
-                for byte in [0, 1, 0x7f, 0xff] {
+                for byte in bytes(at) {
                     let mut changed = [&[flags], &file[..]].concat();
                     changed[at + 1] = byte;
                     exercise_snapshot(&changed);
@@ -239,7 +245,7 @@ mod tests {
             let record = [&[flags][..], &record(is_reset)].concat();
             exercise_record(&record);
             for at in (1..record.len()).step_by(3) {
-                for byte in [0, 1, 0x7f, 0xff] {
+                for byte in bytes(at) {
                     let mut changed = record.clone();
                     changed[at] = byte;
                     exercise_record(&changed);

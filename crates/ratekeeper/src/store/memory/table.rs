@@ -315,6 +315,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
         /// Whatever is done to the table, it holds what a `HashMap` would: nothing live is lost, nothing dead
         /// comes back, and what is counted is what is there.
         #[test]

@@ -13,6 +13,7 @@ pub struct Bench<'a> {
     pub(super) several_plans: bool,
     pub(super) most_charges: usize,
     pub(super) equal_keys: bool,
+    one_step_in: usize,
 }
 
 impl std::fmt::Debug for Bench<'_> {
@@ -36,7 +37,16 @@ impl<'a> Bench<'a> {
     ) -> Self {
         let (now, advance) = (Box::new(now), Box::new(advance));
         let resolution = Nanos::from_nanos(1);
-        Bench { store, now, advance, resolution, several_plans: true, most_charges: 10, equal_keys: true }
+        Bench {
+            store,
+            now,
+            advance,
+            resolution,
+            several_plans: true,
+            most_charges: 10,
+            equal_keys: true,
+            one_step_in: 1,
+        }
     }
 
     /// Sets the unit of the store's clock, if it is not the nanosecond.
@@ -51,6 +61,21 @@ impl<'a> Bench<'a> {
     pub fn different_keys(mut self, most: usize) -> Self {
         (self.most_charges, self.equal_keys) = (most, false);
         self
+    }
+
+    /// Runs one in `share` of the steps and repetitions of each random walk, for a store that needs a round trip for every step.
+    ///
+    /// Every kind of check is still made, with every algorithm: only the walks are shorter and fewer. The default is 1: the whole
+    /// suite, which is some thirty thousand calls. A share of 0 counts as 1.
+    #[must_use]
+    pub fn one_step_in(mut self, share: usize) -> Self {
+        self.one_step_in = share.max(1);
+        self
+    }
+
+    /// Returns how many of `all` steps or repetitions to run.
+    pub(super) fn share_of(&self, all: usize) -> usize {
+        all.div_ceil(self.one_step_in)
     }
 
     /// Skips what needs several plans in one request, for a store that decides one plan at a time.

@@ -22,7 +22,7 @@ pub(super) async fn charge_walk(bench: &Bench<'_>, rules: &[Rules<'_>], name: &s
     let keys: Vec<String> = (0..10).map(|key| format!("{name}/{key}")).collect();
     let (mut model, mut random) = (SuiteCharges::default(), Random::seeded(seed));
     let unit = bench.resolution.as_nanos();
-    for step in 0..200 {
+    for step in 0..bench.share_of(200) {
         let drawn = draw(bench, rules, &mut random);
         let whole = match random.below(6) {
             0 => Whole::Passes,

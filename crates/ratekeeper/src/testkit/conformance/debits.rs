@@ -21,7 +21,7 @@ pub(super) async fn a_debt_is_told_at_once(bench: &Bench<'_>, quota: &Quota, nam
             }
             Err(error) => return assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{name}: {error}"),
         }
-        for _ in 0..40 {
+        for _ in 0..bench.share_of(40) {
             let now = (bench.now)();
             let (one, all) = (request(1), request(quota.burst()));
             let expected = [model.charge(&one, now).decision, model.charge(&all, now).decision];

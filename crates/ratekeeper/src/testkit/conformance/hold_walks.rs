@@ -26,7 +26,7 @@ pub(super) async fn hold_walk(bench: &Bench<'_>, plans: &[Arc<Plan>], name: &str
     let is_taken_by_holds = plans.iter().any(|plan| plan.has_places());
     let unit = bench.resolution.as_nanos();
     let mut ids: Vec<HoldId> = Vec::new();
-    for step in 0..300 {
+    for step in 0..bench.share_of(300) {
         let now = (bench.now)();
         let what = format!("{name}, seed {seed}, step {step} at {}", now.as_nanos());
         let tokens = [("tokens", [1, 0, 5, 17, 40, 200][random.below(6)])];

@@ -44,7 +44,7 @@ pub(super) async fn check(bench: &Bench<'_>) {
         });
         let plans: Vec<Arc<Plan>> = plans.collect();
         for (index, plan) in plans.iter().enumerate() {
-            for seed in 0..3 {
+            for seed in 0..bench.share_of(3) as u64 {
                 let name = format!("holds/{on_lapse:?} {plan} {seed}");
                 hold_walk(bench, std::slice::from_ref(plan), &name, 10 * index as u64 + seed).await;
             }

@@ -26,7 +26,7 @@ pub(super) async fn random_walk(bench: &Bench<'_>, rules: Rules<'_>, name: &str,
     let keys = [format!("{name}/one"), format!("{name}/other \u{1F512} {{%}}")];
     let mut keys = keys.map(|key| WalkedKey { key, model: SuiteModel::of(rules), charges: Vec::new() });
     let mut random = Random::seeded(seed);
-    for step in 0..250 {
+    for step in 0..bench.share_of(250) {
         let WalkedKey { key, model, charges } = &mut keys[random.below(2)];
         let key = Key::new(key.as_str()).expect("a key of the suite");
         let amounts = draw_amounts(rules, &mut random);

@@ -210,6 +210,8 @@ fn any_field() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 }
 
 proptest! {
+    #![proptest_config(test_support::cases::config(2_000))]
+
     #[test]
     fn whatever_an_encoder_does_is_undone(
         blocks in prop::collection::vec(

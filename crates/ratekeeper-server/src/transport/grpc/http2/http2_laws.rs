@@ -85,6 +85,8 @@ fn a_session_may_be_cut_anywhere() {
 }
 
 proptest! {
+    #![proptest_config(test_support::cases::config(2_000))]
+
     #[test]
     fn any_frames(frames in prop::collection::vec(any_frame(), 0..60), lens: [u8; 4]) {
         exercise(&[&lens, PREFACE, &frames.concat()].concat());

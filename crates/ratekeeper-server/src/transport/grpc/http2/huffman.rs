@@ -165,6 +165,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(test_support::cases::config(2_000))]
+
         #[test]
         fn what_is_coded_is_decoded(text: Vec<u8>) {
             prop_assert_eq!(decoded(&encode(&text)), Some(text));

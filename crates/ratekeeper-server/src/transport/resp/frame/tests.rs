@@ -98,6 +98,8 @@ fn protocol_like() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(test_support::cases::config(2_000))]
+
     #[test]
     fn what_is_encoded_is_read(commands in prop::collection::vec(words(), 0..5)) {
         let bytes: Vec<u8> = commands.iter().flat_map(|words| encode(words)).collect();

@@ -1,0 +1,1 @@
+//! Only benches are here: `cargo bench --manifest-path compare/Cargo.toml --bench engine`.

@@ -1,8 +1,0 @@
-//! Charges of several keys that are judged together, beyond what every store is examined for: the law against the reference
-//! model, threads, room, and the keeper's part.
-#![allow(clippy::unwrap_used, reason = "the helpers of a test are part of the test")]
-
-mod keeper;
-mod law;
-mod room;
-mod threads;

@@ -1,0 +1,11 @@
+//! Real Redis and Valkey servers: alone, in a cluster, and behind Sentinel.
+
+pub mod cluster;
+pub mod sentinel;
+pub mod server;
+
+/// The first of these servers, or all of them where all cases are tried (`cargo xtask slow`).
+pub fn one_unless_thorough<S>(servers: Vec<S>) -> impl Iterator<Item = S> {
+    let is_thorough = std::env::var_os("RATEKEEPER_THOROUGH").is_some();
+    servers.into_iter().take(if is_thorough { usize::MAX } else { 1 })
+}
