@@ -20,12 +20,12 @@ impl fmt::Display for UsageError {
 }
 
 /// Announces a step, runs it, and says how long it took; a failure carries the step's name.
-pub(crate) fn step(name: &str, body: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn step<T>(name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     eprintln!("\n=== {name}");
     let began = Instant::now();
-    body().with_context(|| format!("step `{name}` failed"))?;
+    let outcome = body().with_context(|| format!("step `{name}` failed"));
     eprintln!("--- {name}: {:.1} s", began.elapsed().as_secs_f64());
-    Ok(())
+    outcome
 }
 
 /// Prints a line of a result, for which standard output is kept.
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_failure_carries_the_steps_name() {
-        let error = step("clippy", || bail!("exit 101")).unwrap_err();
+        let error = step("clippy", || -> Result<()> { bail!("exit 101") }).unwrap_err();
         assert_eq!(format!("{error:#}"), "step `clippy` failed: exit 101");
     }
 

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::run::say;
+use crate::run::{self, say};
 
 /// Ticks of `/proc` in a second: the same on every Linux.
 const TICKS: u64 = 100;
@@ -26,15 +26,13 @@ struct Step {
 impl Steps {
     /// Announces a step and runs it. A failure carries the step's name.
     pub(crate) fn run<T>(&mut self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
-        eprintln!("\n=== {name}");
         let (began, before) = (Instant::now(), processor_time());
-        let outcome = body().with_context(|| format!("step `{name}` failed"));
+        let outcome = run::step(name, body);
         let step = Step {
             name: name.to_owned(),
             wall: began.elapsed(),
             processor: processor_time().saturating_sub(before),
         };
-        eprintln!("--- {name}: {:.1} s", step.wall.as_secs_f64());
         self.0.push(step);
         outcome
     }

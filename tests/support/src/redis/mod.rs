@@ -4,8 +4,9 @@ pub mod cluster;
 pub mod sentinel;
 pub mod server;
 
+use crate::cases::is_thorough;
+
 /// The first of these servers, or all of them where all cases are tried (`cargo xtask slow`).
 pub fn one_unless_thorough<S>(servers: Vec<S>) -> impl Iterator<Item = S> {
-    let is_thorough = std::env::var_os("RATEKEEPER_THOROUGH").is_some();
-    servers.into_iter().take(if is_thorough { usize::MAX } else { 1 })
+    servers.into_iter().take(if is_thorough() { usize::MAX } else { 1 })
 }
