@@ -29,7 +29,7 @@ pub(crate) fn run(workspace: &Workspace, commit: &str) -> Result<()> {
         let name = format!("ratekeeper-{}", if profile == "dev" { "debug" } else { profile });
         fs::copy(built.join("ratekeeper"), folder.join(name))?;
     }
-    let mut benches = build_benches(&tree, &folder, &["--package", "ratekeeper"])?;
+    let mut benches = build_benches(&tree, &folder, &["--package", "ratekeeper", "--all-features"])?;
     if tree.join("compare").exists() {
         benches.extend(build_benches(&tree.join("compare"), &folder, &[])?);
     }

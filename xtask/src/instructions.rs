@@ -20,16 +20,9 @@ pub(crate) fn run(workspace: &Workspace, environment: &Environment) -> Result<Ve
         .env("CARGO_PROFILE_BENCH_LTO", "off")
         .env("CARGO_TARGET_DIR", workspace.target_dir.join("instructions"));
     cargo.current_dir(&workspace.root);
-    let args = [
-        "bench",
-        "--package",
-        "engine-tests",
-        "--bench",
-        "instructions",
-        "--no-run",
-        "--message-format=json",
-    ];
-    let output = cargo.args(args).output().context("cannot run cargo bench")?;
+    cargo.args(["bench", "--package", "ratekeeper", "--features", "testkit", "--bench", "instructions"]);
+    let output =
+        cargo.args(["--no-run", "--message-format=json"]).output().context("cannot run cargo bench")?;
     if !output.status.success() {
         bail!("the bench `instructions` does not build: {}", String::from_utf8_lossy(&output.stderr));
     }

@@ -44,11 +44,10 @@ Usage: cargo xtask <command>
 
 Commands:
   test [--changed] [--slowest N]
-          Install what the tests need, build them and run them: all, or those of the crates that the changes since the last
-          commit can affect; and list the N slowest
+          Install what the tests need, build them and run them; and list the N slowest. With --changed, run the tests of the
+          crates changed since the last commit, and the unit tests of those that depend on them
   lint    Check format, clippy, rustdoc, doc tests, loom, dependency rules, links, packages; count instructions
-  slow [--without-all-cases]
-          Run soak, Envoy, a browser, the commands of the documentation, the examples, dist, all cases of random tests
+  slow    Run soak, Envoy, a browser, the commands of the documentation, the examples, dist, and the tests with all their cases
   flaky [--runs N]
           Run the tests N times (10) beside a busy loop on each processor
   mutants COMMAND …
@@ -97,7 +96,7 @@ fn main() -> ExitCode {
         }
         ["test", options @ ..] => Workspace::load().and_then(|workspace| test::run(&workspace, options)),
         ["lint"] => Workspace::load().and_then(|workspace| lint::run(&workspace)),
-        ["slow", options @ ..] => Workspace::load().and_then(|workspace| slow::run(&workspace, options)),
+        ["slow"] => Workspace::load().and_then(|workspace| slow::run(&workspace)),
         ["flaky", options @ ..] => Workspace::load().and_then(|workspace| test::flaky(&workspace, options)),
         ["baseline", commit] => Workspace::load().and_then(|workspace| baseline::run(&workspace, commit)),
         ["mutants", options @ ..] => {

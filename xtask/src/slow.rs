@@ -3,21 +3,18 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, bail};
 
 use crate::dist;
 use crate::programs::{self, Program};
-use crate::run::{self, UsageError, succeed};
+use crate::run::{self, succeed};
 use crate::setup::{self, Environment, Need};
 use crate::steps::Steps;
+use crate::test::TARGETS;
 use crate::workspace::Workspace;
 
 /// Has tests try all of their cases.
 const THOROUGH: &str = "RATEKEEPER_THOROUGH";
-
-/// The packages whose tests try more cases if they are to be thorough.
-const THOROUGH_PACKAGES: [&str; 4] =
-    ["engine-tests", "ratekeeper-postgres", "ratekeeper-redis", "ratekeeper-server"];
 
 /// Workspaces of their own, which nothing else compiles, and what is done with them. The test of `codegen` fails if the committed
 /// code is stale.
@@ -27,36 +24,21 @@ const APART: [(&str, &str); 3] =
 /// An example shows one thing; one that runs longer hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The step that tries all cases of the random tests, which `--without-all-cases` leaves out.
-const ALL_CASES: &str = "--without-all-cases";
-
 /// Runs every step, up to the first that fails, and prints a table of what each took.
-pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
-    let has_all_cases = match options {
-        [] => true,
-        [ALL_CASES] => false,
-        _ => {
-            return Err(anyhow!("slow: unknown option {}; {ALL_CASES}", options.join(" ")))
-                .context(UsageError);
-        }
-    };
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut steps = Steps::default();
     let environment = steps.run("installs and downloads", || setup::run(workspace, Need::All))?;
-    let outcome = parts(&mut steps, workspace, &environment, has_all_cases);
+    let outcome = parts(&mut steps, workspace, &environment);
     steps.print("slow", environment.missing());
     outcome
 }
 
-fn parts(
-    steps: &mut Steps,
-    workspace: &Workspace,
-    environment: &Environment,
-    has_all_cases: bool,
-) -> Result<()> {
+fn parts(steps: &mut Steps, workspace: &Workspace, environment: &Environment) -> Result<()> {
     let build = |selection: &[&str]| programs::build(workspace, environment, selection, false);
-    let (slow, examples) = steps.run("build", || {
+    let (tests, slow, examples) = steps.run("build", || {
+        let tests = build(&[&TARGETS[..], &["--workspace"]].concat())?;
         let slow = build(&["--package", "ratekeeper-cli", "--bins", "--test", "slow"])?;
-        Ok((slow, build(&["--workspace", "--examples"])?))
+        Ok((tests, slow, build(&["--workspace", "--examples"])?))
     })?;
     let slow: Vec<Program> = slow.into_iter().filter(|program| program.target == "slow").collect();
     steps.run("soak, Envoy, browser, documentation", || programs::run(workspace, &slow, environment, 0))?;
@@ -71,14 +53,8 @@ fn parts(
         Ok(())
     })?;
     steps.run("dist", || dist::run(workspace))?;
-    if has_all_cases {
-        let packages = THOROUGH_PACKAGES.map(|package| ["--package", package]);
-        let selection = [packages.as_flattened(), &["--lib", "--tests"]].concat();
-        let thorough = steps.run("build of the random tests", || build(&selection))?;
-        let environment = environment.with(THOROUGH, "1");
-        steps.run("all cases", || programs::run(workspace, &thorough, &environment, 0))?;
-    }
-    Ok(())
+    let thorough = environment.with(THOROUGH, "1");
+    steps.run("tests with all their cases", || programs::run(workspace, &tests, &thorough, 0))
 }
 
 /// Runs each example that can run unattended: an example that no longer works is worse than none.

@@ -14,10 +14,10 @@ use crate::run::{self, UsageError, say, succeed};
 use crate::setup::{self, Environment, Need};
 use crate::side_by_side;
 use crate::steps::Steps;
-use crate::workspace::Workspace;
+use crate::workspace::{Member, Workspace};
 
 /// What `cargo xtask test` builds: no examples, no benches, and not the test target `slow`.
-const TARGETS: [&str; 3] = ["--lib", "--bins", "--tests"];
+pub(crate) const TARGETS: [&str; 3] = ["--lib", "--bins", "--tests"];
 
 /// How often `flaky` runs the tests unless it is told.
 const RUNS: usize = 10;
@@ -25,7 +25,7 @@ const RUNS: usize = 10;
 /// What was asked for on the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct TestOptions {
-    /// Only the crates that the changes since the last commit can affect.
+    /// Only what the changes since the last commit affect most likely.
     is_changed: bool,
     /// How many of the slowest tests are listed.
     slowest: usize,
@@ -58,18 +58,18 @@ fn number(option: &str, value: Option<&&str>) -> Result<usize> {
 /// Sets the machine up, builds the tests and runs them. Prints a table of what each step took.
 pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
     let options = TestOptions::parse(options).context(UsageError)?;
-    let packages = match options.is_changed {
+    let affected = match options.is_changed {
         true => affected(workspace, &changed_files(&workspace.root)?),
-        false => Some(BTreeSet::new()),
+        false => Affected::Everything,
     };
-    let Some(packages) = packages else {
+    if affected == Affected::Nothing {
         say("nothing has changed since the last commit");
         return Ok(());
-    };
+    }
     let mut steps = Steps::default();
     let environment = prepare(&mut steps, workspace)?;
     let outcome =
-        build(&mut steps, workspace, &environment, &packages, options.is_changed).and_then(|programs| {
+        build(&mut steps, workspace, &environment, &affected, options.is_changed).and_then(|programs| {
             steps.run("test", || programs::run(workspace, &programs, &environment, options.slowest))
         });
     steps.print("test", environment.missing());
@@ -88,7 +88,7 @@ pub(crate) fn flaky(workspace: &Workspace, options: &[&str]) -> Result<()> {
     };
     let mut steps = Steps::default();
     let environment = prepare(&mut steps, workspace)?;
-    let programs = build(&mut steps, workspace, &environment, &BTreeSet::new(), false)?;
+    let programs = build(&mut steps, workspace, &environment, &Affected::Everything, false)?;
     let is_over = AtomicBool::new(false);
     let failures = thread::scope(|scope| {
         for _ in 0..side_by_side::processors() {
@@ -127,20 +127,45 @@ fn prepare(steps: &mut Steps, workspace: &Workspace) -> Result<Environment> {
     })
 }
 
-/// Builds the tests of these packages, or of all if there are none. The binary of the server is always among it: tests start it.
+/// Builds the tests of what is affected. The binary of the server is among it wherever tests start it.
 fn build(
     steps: &mut Steps,
     workspace: &Workspace,
     environment: &Environment,
-    packages: &BTreeSet<String>,
+    affected: &Affected,
     is_edit: bool,
 ) -> Result<Vec<Program>> {
-    let mut selection = TARGETS.to_vec();
-    if packages.is_empty() {
-        selection.push("--workspace");
-    }
-    packages.iter().for_each(|package| selection.extend(["--package", package]));
-    steps.run("build", || programs::build(workspace, environment, &selection, is_edit))
+    let build = |targets: &[&str], packages: &BTreeSet<String>| {
+        let packages = packages.iter().flat_map(|package| ["--package", package]);
+        let selection: Vec<&str> = targets.iter().copied().chain(packages).collect();
+        programs::build(workspace, environment, &selection, is_edit)
+    };
+    steps.run("build", || match affected {
+        Affected::Nothing => Ok(Vec::new()),
+        Affected::Everything => build(&[&TARGETS[..], &["--workspace"]].concat(), &BTreeSet::new()),
+        Affected::Packages { changed, dependents } => {
+            let mut programs = build(&TARGETS, changed)?;
+            if !dependents.is_empty() {
+                programs.extend(build(&["--lib"], dependents)?);
+            }
+            Ok(programs)
+        }
+    })
+}
+
+/// What a change affects.
+#[derive(Debug, PartialEq, Eq)]
+enum Affected {
+    /// Prose, at most.
+    Nothing,
+    Everything,
+    Packages {
+        /// Those with a change, and packages in their folders, which have their tests: all of their tests are run.
+        changed: BTreeSet<String>,
+        /// The libraries that depend on them. Only their unit tests are run: who edits waits for the answer, and their other tests
+        /// start servers, which takes minutes.
+        dependents: BTreeSet<String>,
+    },
 }
 
 /// The files that differ from the last commit, relative to the root.
@@ -150,10 +175,9 @@ fn changed_files(root: &Path) -> Result<Vec<String>> {
     Ok(said.lines().filter_map(|line| line.get(3..)).map(|path| path.trim_matches('"').to_owned()).collect())
 }
 
-/// The packages that a change of these files can affect: their own, and those that depend on them. An empty set stands for all
-/// packages; none says that no test can be affected.
-fn affected(workspace: &Workspace, files: &[String]) -> Option<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
+/// What a change of these files affects.
+fn affected(workspace: &Workspace, files: &[String]) -> Affected {
+    let mut changed: BTreeSet<&Path> = BTreeSet::new();
     for file in files {
         // Of nested packages, the innermost.
         let owners = workspace.members.iter().filter(|member| {
@@ -161,28 +185,36 @@ fn affected(workspace: &Workspace, files: &[String]) -> Option<BTreeSet<String>>
         });
         match owners.max_by_key(|member| member.manifest.as_os_str().len()) {
             Some(member) => {
-                found.insert(member.name.clone());
+                changed.extend(member.manifest.parent());
             }
             None if file.ends_with(".md") => {}
             // The workspace's manifest, the lock file, proto/ and the like.
-            None => return Some(BTreeSet::new()),
+            None => return Affected::Everything,
         }
     }
-    if found.is_empty() {
-        return None;
+    if changed.is_empty() {
+        return Affected::Nothing;
     }
+    let is_changed = |member: &&Member| changed.iter().any(|folder| member.manifest.starts_with(folder));
+    let name = |member: &Member| member.name.clone();
+    let changed: BTreeSet<String> = workspace.members.iter().filter(is_changed).map(name).collect();
+    let mut affected = changed.clone();
     loop {
-        let depends = |member: &&crate::workspace::Member| {
-            member.dependencies.iter().any(|dependency| found.contains(&dependency.name))
+        let depends = |member: &&Member| {
+            member.dependencies.iter().any(|dependency| affected.contains(&dependency.name))
         };
-        let more: Vec<String> =
-            workspace.members.iter().filter(depends).map(|member| member.name.clone()).collect();
-        let before = found.len();
-        found.extend(more);
-        if found.len() == before {
-            return Some(found);
+        let more: Vec<String> = workspace.members.iter().filter(depends).map(name).collect();
+        let before = affected.len();
+        affected.extend(more);
+        if affected.len() == before {
+            break;
         }
     }
+    let is_library =
+        |member: &&Member| member.targets.iter().any(|target| target.kinds.iter().any(|kind| kind == "lib"));
+    let libraries = workspace.members.iter().filter(is_library).map(name);
+    let dependents = libraries.filter(|name| affected.contains(name) && !changed.contains(name)).collect();
+    Affected::Packages { changed, dependents }
 }
 
 #[cfg(test)]
@@ -194,7 +226,8 @@ mod tests {
     fn workspace() -> Workspace {
         let package = |name: &str, folder: &str, on: &[&str]| {
             let dependencies: Vec<_> = on.iter().map(|name| json!({ "name": name, "kind": "dev" })).collect();
-            json!({ "name": name, "manifest_path": format!("/w/{folder}/Cargo.toml"), "dependencies": dependencies, "targets": [] })
+            let target = json!({ "kind": ["lib"], "src_path": format!("/w/{folder}/src/lib.rs") });
+            json!({ "name": name, "manifest_path": format!("/w/{folder}/Cargo.toml"), "dependencies": dependencies, "targets": [target] })
         };
         Workspace::parse(&json!({
             "workspace_root": "/w",
@@ -210,23 +243,28 @@ mod tests {
         .unwrap()
     }
 
-    fn affected_by(file: &str) -> Option<Vec<String>> {
-        affected(&workspace(), &[file.to_owned()]).map(|packages| packages.into_iter().collect())
+    fn affected_by(file: &str) -> Affected {
+        affected(&workspace(), &[file.to_owned()])
     }
 
     #[test]
-    fn a_change_affects_its_package_and_those_that_depend_on_it() {
-        assert_eq!(affected_by("crates/server/src/a.rs").unwrap(), ["command", "server"]);
-        assert_eq!(affected_by("crates/engine/tests/it/a.rs").unwrap(), ["engine-tests"]);
-        let all_but_chores = ["command", "engine", "engine-tests", "server"];
-        assert_eq!(affected_by("crates/engine/src/a.rs").unwrap(), all_but_chores);
+    fn a_change_affects_its_package_with_its_tests_and_those_that_depend_on_it() {
+        let packages = |changed: &[&str], dependents: &[&str]| {
+            let [changed, dependents] =
+                [changed, dependents].map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            Affected::Packages { changed, dependents }
+        };
+        assert_eq!(affected_by("crates/server/src/a.rs"), packages(&["server"], &["command"]));
+        assert_eq!(affected_by("crates/engine/tests/it/a.rs"), packages(&["engine-tests"], &[]));
+        let engine = packages(&["engine", "engine-tests"], &["command", "server"]);
+        assert_eq!(affected_by("crates/engine/src/a.rs"), engine);
     }
 
     #[test]
     fn a_change_outside_of_the_packages_affects_all_unless_it_is_prose() {
-        assert_eq!(affected_by("Cargo.lock"), Some(Vec::new()));
-        assert_eq!(affected_by("docs/semantics.md"), None);
-        assert_eq!(affected(&workspace(), &[]), None);
+        assert_eq!(affected_by("Cargo.lock"), Affected::Everything);
+        assert_eq!(affected_by("docs/semantics.md"), Affected::Nothing);
+        assert_eq!(affected(&workspace(), &[]), Affected::Nothing);
     }
 
     #[test]

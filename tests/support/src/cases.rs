@@ -20,7 +20,7 @@ const SEED: &str = "RATEKEEPER_SEED";
 const ORDINARY_SEED: u64 = 31;
 
 /// An ordinary run tries one case in so many.
-const SHARE: u32 = 8;
+const SHARE: u32 = 16;
 
 /// Returns true if all cases are tried.
 pub fn is_thorough() -> bool {
@@ -53,10 +53,19 @@ pub fn config(all: u32) -> Config {
 ///
 /// If `run` does, after it has printed how to repeat that seed.
 pub fn each_seed(count: u32, run: impl Fn(u64)) {
+    first_seeds(share(count), run);
+}
+
+/// Calls `run` with so many seeds, from 0 on, in any run, or with the one that `RATEKEEPER_SEED` names.
+///
+/// # Panics
+///
+/// If `run` does, after it has printed how to repeat that seed.
+pub fn first_seeds(count: u32, run: impl Fn(u64)) {
     if let Ok(seed) = std::env::var(SEED) {
         return run(seed.parse().expect("RATEKEEPER_SEED is a number"));
     }
-    for seed in 0..u64::from(share(count)) {
+    for seed in 0..u64::from(count) {
         if let Err(cause) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
             eprintln!("{}", command(SEED, &seed.to_string()));
             resume_unwind(cause);

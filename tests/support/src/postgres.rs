@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+
+use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::port::free_port;
 use crate::wait::{until, until_said, until_stopped};
@@ -133,13 +136,11 @@ impl Server {
         self.url_of("postgres")
     }
 
-    /// Runs statements, apart from what is tested, and returns what the last one answers, a line for each row.
+    /// Runs statements in a session of their own, and returns the rows that the last one answers.
     pub fn sql(&self, statements: &str) -> Vec<String> {
-        let mut psql = self.programs.command("psql");
-        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h", "127.0.0.1"]);
-        let said = psql.args(["-p", &self.port.to_string(), "-c", statements]).output().expect("psql runs");
-        assert!(said.status.success(), "{statements}: {}", String::from_utf8_lossy(&said.stderr));
-        String::from_utf8_lossy(&said.stdout).lines().map(str::to_owned).collect()
+        // A caller that runs in a runtime cannot start another one on its thread.
+        let rows = thread::scope(|scope| scope.spawn(|| query(&self.url(), statements)).join());
+        rows.expect("a session").unwrap_or_else(|error| panic!("{statements}: {error:?}"))
     }
 
     /// Has its clock differ by so many seconds from the machine's, from now on.
@@ -248,6 +249,33 @@ impl Programs {
         }
         command
     }
+}
+
+/// Connects, runs statements, and returns the rows of the last one, their columns joined by `|`.
+fn query(url: &str, statements: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let messages = runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+        let connection = tokio::spawn(connection);
+        let messages = client.simple_query(statements).await;
+        drop(client);
+        // It ends when it has said goodbye.
+        let _ = connection.await;
+        messages
+    })?;
+    let mut rows = Vec::new();
+    for message in messages {
+        match message {
+            SimpleQueryMessage::RowDescription(_) => rows.clear(),
+            SimpleQueryMessage::Row(row) => {
+                let columns: Vec<&str> =
+                    (0..row.len()).map(|column| row.get(column).unwrap_or_default()).collect();
+                rows.push(columns.join("|"));
+            }
+            _ => {}
+        }
+    }
+    Ok(rows)
 }
 
 fn newest_of_debian() -> Option<PathBuf> {

@@ -123,30 +123,24 @@ fn selected_shapes(threes: usize) -> impl Iterator<Item = Vec<RuleKind>> {
     (0..threes).map(move |number| each(number).to_vec())
 }
 
-/// Calls `walk` with a plan of every small shape, with some larger plans, and for each kind with a quota that requests bring.
-/// In an ordinary run the small shapes are every kind alone, and a [selection](selected_shapes) of so many lists of three.
-fn each_shape(threes: usize, walk: impl Fn(Tenancy, DrawnWalk) -> Result<(), TestCaseError>) {
+/// Calls `walk` with a plan of each of these shapes and of each kind alone, with some larger plans, and for each kind with a quota
+/// that requests bring.
+fn each_shape(
+    shapes: impl Iterator<Item = Vec<RuleKind>>,
+    walk: impl Fn(Tenancy, DrawnWalk) -> Result<(), TestCaseError>,
+) {
     let (plain, drawn) = (Just(DrawnSides::default()).boxed(), draw::sides().boxed());
     let in_shadow = Just(DrawnSides { shadow: u16::MAX, units: true }).boxed();
     let check = |kinds: &[RuleKind], tenancy, sides: &BoxedStrategy<DrawnSides>| {
         let strategy = (rules_of(kinds), draw::instant(), steps(), sides.clone());
         CaseCount::ONE.check(format_args!("{tenancy:?}, {kinds:?}"), &strategy, |drawn| walk(tenancy, drawn));
     };
-    if is_thorough() {
-        for kinds in small_shapes() {
-            check(&kinds, Tenancy::Own, &plain);
-            check(&kinds, Tenancy::Own, &drawn);
-        }
-    } else {
-        for (number, kinds) in selected_shapes(threes).enumerate() {
-            check(&kinds, Tenancy::Own, if number % 2 == 0 { &plain } else { &drawn });
-        }
-        for kind in RuleKind::ALL {
-            check(&[kind], Tenancy::Own, &plain);
-            check(&[kind], Tenancy::Own, &in_shadow);
-        }
+    for (number, kinds) in shapes.enumerate() {
+        check(&kinds, Tenancy::Own, if number % 2 == 0 { &plain } else { &drawn });
     }
     for kind in RuleKind::ALL {
+        check(&[kind], Tenancy::Own, &plain);
+        check(&[kind], Tenancy::Own, &in_shadow);
         check(&[kind], Tenancy::Shared, &plain);
         if is_thorough() {
             check(&[kind, kind], Tenancy::Shared, &plain);
@@ -182,7 +176,9 @@ fn shapes_of_up_to_three_rules_decide_as_the_engine_does() {
     for (encoding, threes) in [(Encoding::Ascii, 64), (Encoding::Binary, 16)] {
         let library = ScriptLibrary::new(ScriptTime::Server);
         let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
-        each_shape(threes, |tenancy, (rules, now, steps, sides)| {
+        let shapes: Vec<_> =
+            if is_thorough() { small_shapes().collect() } else { selected_shapes(threes).collect() };
+        each_shape(shapes.into_iter(), |tenancy, (rules, now, steps, sides)| {
             *engine.keyspace.lock().unwrap() = Keyspace::default();
             let set_time = |now| engine.keyspace.lock().unwrap().now = now;
             let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
@@ -204,7 +200,8 @@ fn shapes_decide_on_servers_as_the_engine_does() {
             // The scripts are the same for all servers.
             let store = ScriptedStore { library, ..server_store(&server, encoding, &clock) };
             let (store, walks) = (RefCell::new(store), Cell::new(0));
-            each_shape(8, |tenancy, (rules, now, steps, sides)| {
+            let shapes = selected_shapes(if is_thorough() { 64 } else { 8 });
+            each_shape(shapes, |tenancy, (rules, now, steps, sides)| {
                 let mut store = store.borrow_mut();
                 // Keys of its own.
                 store.settings.prefix = format!("{encoding:?}{}", walks.replace(walks.get() + 1));

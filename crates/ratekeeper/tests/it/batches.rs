@@ -282,7 +282,7 @@ fn block_on(test: impl Future<Output = ()>) {
 /// The same answers, and the same reports to observers, whether requests come in one call or one by one, by name or resolved.
 #[test]
 fn a_batch_is_decided_as_if_its_requests_came_one_by_one() {
-    each_seed(100, |seed| {
+    each_seed(40, |seed| {
         for manner in [Manner::Memory, Manner::AtOnce, Manner::Later] {
             for mode in MODES {
                 block_on(decide_alike(manner, mode, seed));

@@ -94,14 +94,15 @@ fn many_plans_and_keys_stay_within_the_bounds_of_memory() {
         (metric(&server, "ratekeeper_store_bytes"), metric(&server, "ratekeeper_snapshot_bytes"));
     assert!(store < scale.states() * 192, "{store} bytes");
     let bound = before + 2 * store + 2 * file;
-    // The code that runs for the first time is more than the bound of a few keys.
+    // Only among many keys does what the allocator keeps, and code that runs for the first time, make no difference.
     let is_bounded = |most: usize| most < bound || !cases::is_thorough();
     assert!(is_bounded(first), "{first} bytes, {before} before, {store} in the store, {file} in the file");
     // More of the same, and other keys that are refused, take no more.
     ask(&server, scale, 0..scale.keys / 10);
     ask(&server, scale, scale.keys..scale.keys + scale.keys / 10);
     let then = most_memory(&server, 2);
-    assert!(is_bounded(then) && then < first + first / 10, "{then} bytes after {first}");
+    assert!(is_bounded(then), "{then} bytes after {first}");
+    assert_eq!(metric(&server, "ratekeeper_store_bytes"), store);
     drop(server);
     let server = Server::with(&flags);
     server.await_log("snapshot: restored");

@@ -172,7 +172,7 @@ impl MasterWorld {
 
 #[test]
 fn a_master_that_moves() {
-    play_all::<MasterWorld>(750, 7);
+    play_all::<MasterWorld>(250, 7);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Suffering for ClusterWorld {
 
 #[test]
 fn a_cluster_under_faults() {
-    play_all::<ClusterWorld>(750, 9);
+    play_all::<ClusterWorld>(250, 9);
 }
 
 #[test]

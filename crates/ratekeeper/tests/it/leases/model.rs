@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use ratekeeper::port::{Clock, Store};
 use ratekeeper::{Algorithm, Decision, MemoryStore, Nanos, Plan, StoreError, Timestamp, TokioClock};
-use test_support::cases::{config, is_thorough};
+use test_support::cases::config;
 use test_support::fake_store::{Fate, Trip, Verb};
 use tokio::runtime::Handle;
 
@@ -326,15 +326,14 @@ fn run(plan: &Plan, keys: usize, acts: &[Act], forgets_age: bool) -> Result<(), 
 }
 
 fn holds_for(text: &str, lease: &str) {
-    holds(text, lease, 1, 0, 1_000);
+    holds(text, lease, 1, 0, 500);
 }
 
 fn holds(text: &str, lease: &str, keys: usize, resets: u32, cases: u32) {
     let plan = leased_plan(text, lease);
     let life = plan.leasing().unwrap().life.as_nanos();
     let histories = proptest::collection::vec(act(Mix { life, keys, resets }), 1..300);
-    // An ordinary run tries a sixteenth: there are many algorithms, and each history is long.
-    let mut runner = TestRunner::new(config(if is_thorough() { cases } else { cases / 2 }));
+    let mut runner = TestRunner::new(config(cases));
     let outcome = runner.run(&histories, |acts| run(&plan, keys, &acts, false).map_err(TestCaseError::fail));
     outcome.unwrap();
 }

@@ -11,7 +11,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::simulated::far::{FarStore, REST, Way};
-use test_support::cases::{each_seed, is_thorough};
+use test_support::cases::each_seed;
 use test_support::random::Random;
 
 const PLAN: &str = "40/s burst 10";
@@ -199,5 +199,5 @@ fn those_who_wait_while_the_store_fails() {
         let Story { faults, wrong } = play(seed);
         assert_eq!(wrong, None, "seed {seed}: {faults:?}");
     };
-    each_seed(if is_thorough() { 2_000 } else { 1_000 }, run);
+    each_seed(600, run);
 }
