@@ -1,9 +1,12 @@
 //! `cargo xtask lint`: what is checked without running the tests.
 
+use std::panic::resume_unwind;
+use std::thread;
+
 use anyhow::{Context, Result, bail};
 
 use crate::run::{self, say, succeed};
-use crate::setup::{self, Need};
+use crate::setup::{self, Environment, Need};
 use crate::steps::Steps;
 use crate::workspace::Workspace;
 use crate::{instructions, packages, supply, tidy};
@@ -16,16 +19,17 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         setup::run(workspace, Need::Lint)
     })?;
     let cargo = |args: &str| succeed(run::cargo().current_dir(&workspace.root).args(args.split(' ')));
-    let outcome = checks(&mut steps, workspace, &cargo).and_then(|()| {
-        let counts = steps.run("instruction counts", || instructions::run(workspace, &environment))?;
-        counts.iter().for_each(|line| say(line));
-        Ok(())
-    });
+    let outcome = checks(&mut steps, workspace, &environment, &cargo);
     steps.print("lint", environment.missing());
     outcome
 }
 
-fn checks(steps: &mut Steps, workspace: &Workspace, cargo: &dyn Fn(&str) -> Result<()>) -> Result<()> {
+fn checks(
+    steps: &mut Steps,
+    workspace: &Workspace,
+    environment: &Environment,
+    cargo: &dyn Fn(&str) -> Result<()>,
+) -> Result<()> {
     steps.run("format", || cargo("fmt --all --check"))?;
     steps.run("tidy", || tidy::run(workspace, &[]))?;
     steps.run("clippy", || {
@@ -38,7 +42,15 @@ fn checks(steps: &mut Steps, workspace: &Workspace, cargo: &dyn Fn(&str) -> Resu
         succeed(cargo.args(["doc", "--workspace", "--no-deps", "--all-features"]))
     })?;
     steps.run("doc tests", || cargo("test --workspace --all-features --doc"))?;
-    steps.run("loom", || loom(workspace))?;
+    // Each builds an optimised engine in a directory of its own, and for a while on one processor.
+    let counts = steps.run("loom, instruction counts", || {
+        thread::scope(|scope| {
+            let counts = scope.spawn(|| instructions::run(workspace, environment));
+            loom(workspace)?;
+            counts.join().unwrap_or_else(|cause| resume_unwind(cause))
+        })
+    })?;
+    counts.iter().for_each(|line| say(line));
     steps.run("packages", || packages::run(workspace))?;
     steps.run("licences and sources", || supply::deny::check_rules(workspace))
 }
