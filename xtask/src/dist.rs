@@ -36,13 +36,32 @@ use effort::PackingEffort;
 /// The revision of the Debian package, of a version of the program.
 const REVISION: u32 = 1;
 
+/// How well the program is optimised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Optimised {
+    /// As it is given away.
+    Fully,
+    /// As little as makes no difference to packing, which is what is tried then.
+    Barely,
+}
+
 /// Builds the program, packs it, tries the package, and writes the checksums.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let cargo = ["build", "--release", "--locked", "--package", "ratekeeper-cli", "--features", FEATURES];
-    let remapped = remapped(&workspace.root);
-    run::succeed(run::cargo().current_dir(&workspace.root).args(cargo).args(["--config", &remapped]))?;
+pub(crate) fn run(workspace: &Workspace, optimised: Optimised) -> Result<()> {
+    let mut cargo = run::cargo();
+    cargo.current_dir(&workspace.root);
+    cargo.args(["build", "--release", "--locked", "--package", "ratekeeper-cli", "--features", FEATURES]);
+    cargo.args(["--config", &remapped(&workspace.root)]);
+    let target = match optimised {
+        Optimised::Fully => workspace.target_dir.clone(),
+        Optimised::Barely => {
+            let quick = [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "0"), ("DEBUG", "false")];
+            cargo.envs(quick.map(|(setting, value)| (format!("CARGO_PROFILE_RELEASE_{setting}"), value)));
+            workspace.target_dir.join("apart")
+        }
+    };
+    run::succeed(cargo.env("CARGO_TARGET_DIR", &target))?;
     let folder = workspace.target_dir.join("dist");
-    let program = workspace.target_dir.join("release/ratekeeper");
+    let program = target.join("release/ratekeeper");
     let stage = Stage::new(workspace, &program, &folder, PackingEffort::Most)?;
     let packed = stage.pack(workspace)?;
     if let Some(package) = &packed.deb {

@@ -9,7 +9,7 @@ use crate::run::{self, say, succeed};
 use crate::setup::{self, Environment, Need};
 use crate::steps::Steps;
 use crate::workspace::Workspace;
-use crate::{instructions, packages, supply, tidy};
+use crate::{instructions, packages, programs, supply, tidy};
 
 /// Runs every check, up to the first that fails, and prints a table of what each took.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -18,7 +18,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         components()?;
         setup::run(workspace, Need::Lint)
     })?;
-    let cargo = |args: &str| succeed(run::cargo().current_dir(&workspace.root).args(args.split(' ')));
+    let cargo = |args: &str| succeed(programs::cargo(workspace).args(args.split(' ')));
     let outcome = checks(&mut steps, workspace, &environment, &cargo);
     steps.print("lint", environment.missing());
     outcome
@@ -37,8 +37,8 @@ fn checks(
         cargo("clippy --package ratekeeper-cli --test slow --all-features -- -D warnings")
     })?;
     steps.run("rustdoc", || {
-        let mut cargo = run::cargo();
-        cargo.current_dir(&workspace.root).env("RUSTDOCFLAGS", "-D warnings");
+        let mut cargo = programs::cargo(workspace);
+        cargo.env("RUSTDOCFLAGS", "-D warnings");
         succeed(cargo.args(["doc", "--workspace", "--no-deps", "--all-features"]))
     })?;
     steps.run("doc tests", || cargo("test --workspace --all-features --doc"))?;

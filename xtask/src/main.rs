@@ -105,7 +105,7 @@ fn main() -> ExitCode {
         ["advisories"] => Workspace::load().and_then(|workspace| supply::deny::check_all(&workspace)),
         ["supply"] => Workspace::load().and_then(|workspace| supply::print(&workspace)),
         ["packages"] => Workspace::load().and_then(|workspace| packages::run(&workspace)),
-        ["dist"] => Workspace::load().and_then(|workspace| dist::run(&workspace)),
+        ["dist"] => Workspace::load().and_then(|workspace| dist::run(&workspace, dist::Optimised::Fully)),
         ["fuzz", options @ ..] => Workspace::load().and_then(|workspace| fuzz::run(&workspace, options)),
         ["soak", options @ ..] => Workspace::load().and_then(|workspace| soak::run(&workspace, options)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),

@@ -42,37 +42,59 @@ struct Count {
     skipped: u64,
 }
 
-/// Builds what `selection` names and returns the programs among it: tests, and examples.
+/// Cargo in this workspace.
 ///
 /// Notes for the next build cost a first build half a minute. So they are kept where someone edits: where `cargo test` or
 /// `cargo xtask test --changed` has kept them before.
+pub(crate) fn cargo(workspace: &Workspace) -> Command {
+    let kept = fs::read_dir(workspace.target_dir.join("debug/incremental")).into_iter().flatten().flatten();
+    let mut kept = kept.filter(|entry| entry.file_name().to_string_lossy().starts_with("ratekeeper"));
+    let mut cargo = run::cargo();
+    cargo.current_dir(&workspace.root);
+    if kept.next().is_none() {
+        cargo.env("CARGO_INCREMENTAL", "0");
+    }
+    cargo
+}
+
+/// Builds the tests that `selection` names. Keeps notes for the next build if this one is made while someone edits.
 pub(crate) fn build(
     workspace: &Workspace,
     environment: &Environment,
     selection: &[&str],
     is_edit: bool,
 ) -> Result<Vec<Program>> {
-    let kept = fs::read_dir(workspace.target_dir.join("debug/incremental")).into_iter().flatten().flatten();
-    let mut kept = kept.filter(|entry| entry.file_name().to_string_lossy().starts_with("ratekeeper"));
-    let is_incremental = is_edit || kept.next().is_some();
-    let mut cargo = run::cargo();
-    cargo.current_dir(&workspace.root).envs(environment.vars());
-    if !is_incremental {
-        cargo.env("CARGO_INCREMENTAL", "0");
-    }
-    cargo
-        .args(["test", "--no-run", "--all-features", "--message-format=json-render-diagnostics"])
-        .args(selection);
-    eprintln!("$ cargo test --no-run --all-features {}", selection.join(" "));
-    let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo test")?;
-    if !output.status.success() {
-        bail!("tests do not build");
-    }
-    let mut programs = parse(workspace, &String::from_utf8_lossy(&output.stdout));
+    let args = [&["test", "--no-run", "--all-features"], selection].concat();
+    let mut programs = compile(workspace, environment, &args, is_edit)?;
     // The largest programs have the most tests: they begin first, so that none runs alone at the end.
     let size = |program: &Program| fs::metadata(&program.executable).map_or(0, |file| file.len());
     programs.sort_by_key(|program| std::cmp::Reverse(size(program)));
     Ok(programs)
+}
+
+/// Builds every example, as someone who tries it does: not as a test.
+pub(crate) fn build_examples(workspace: &Workspace, environment: &Environment) -> Result<Vec<Program>> {
+    compile(workspace, environment, &["build", "--workspace", "--all-features", "--examples"], false)
+}
+
+fn compile(
+    workspace: &Workspace,
+    environment: &Environment,
+    args: &[&str],
+    is_edit: bool,
+) -> Result<Vec<Program>> {
+    let mut cargo = cargo(workspace);
+    cargo.envs(environment.vars());
+    if is_edit {
+        cargo.env("CARGO_INCREMENTAL", "1");
+    }
+    eprintln!("$ cargo {}", args.join(" "));
+    cargo.args(args).arg("--message-format=json-render-diagnostics");
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("cargo {} failed", args.join(" "));
+    }
+    Ok(parse(workspace, &String::from_utf8_lossy(&output.stdout)))
 }
 
 /// Reads cargo's messages, one JSON object a line.
@@ -80,8 +102,8 @@ fn parse(workspace: &Workspace, messages: &str) -> Vec<Program> {
     let program = |message: Value| {
         let target = &message["target"];
         let is_example = target["kind"].as_array()?.iter().any(|kind| kind == "example");
-        // Otherwise it is a binary that tests start.
-        if !message["profile"]["test"].as_bool()? && !is_example {
+        // Otherwise it is a binary that tests start, or an example that only looks for tests.
+        if message["profile"]["test"].as_bool()? == is_example {
             return None;
         }
         let executable = PathBuf::from(message["executable"].as_str()?);
@@ -249,6 +271,7 @@ mod tests {
             built("lib", "a", true, Some("/t/a-1")),
             built("bin", "server", false, Some("/t/server")),
             built("example", "quick", false, Some("/t/examples/quick")),
+            built("example", "quick", true, Some("/t/examples/quick-1")),
             json!({ "reason": "build-finished" }),
         ];
         let lines: Vec<String> = messages.iter().map(Value::to_string).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::dist;
+use crate::dist::{self, Optimised};
 use crate::programs::{self, Program};
 use crate::run::{self, succeed};
 use crate::setup::{self, Environment, Need};
@@ -38,7 +38,7 @@ fn parts(steps: &mut Steps, workspace: &Workspace, environment: &Environment) ->
     let (tests, slow, examples) = steps.run("build", || {
         let tests = build(&[&TARGETS[..], &["--workspace"]].concat())?;
         let slow = build(&["--package", "ratekeeper-cli", "--bins", "--test", "slow"])?;
-        Ok((tests, slow, build(&["--workspace", "--examples"])?))
+        Ok((tests, slow, programs::build_examples(workspace, environment)?))
     })?;
     let slow: Vec<Program> = slow.into_iter().filter(|program| program.target == "slow").collect();
     steps.run("soak, Envoy, browser, documentation", || programs::run(workspace, &slow, environment, 0))?;
@@ -52,7 +52,7 @@ fn parts(steps: &mut Steps, workspace: &Workspace, environment: &Environment) ->
         }
         Ok(())
     })?;
-    steps.run("dist", || dist::run(workspace))?;
+    steps.run("dist", || dist::run(workspace, Optimised::Barely))?;
     let thorough = environment.with(THOROUGH, "1");
     steps.run("tests with all their cases", || programs::run(workspace, &tests, &thorough, 0))
 }

@@ -20,7 +20,7 @@ const SEED: &str = "RATEKEEPER_SEED";
 const ORDINARY_SEED: u64 = 31;
 
 /// An ordinary run tries one case in so many.
-const SHARE: u32 = 16;
+const SHARE: u32 = 8;
 
 /// Returns true if all cases are tried.
 pub fn is_thorough() -> bool {

@@ -30,10 +30,10 @@ use test_support::cases::is_thorough;
 use test_support::redis::server::Server;
 
 /// The number of walks in Lua with charges of different keys, for each encoding.
-const WALKS: CaseCount = CaseCount { ordinary: 20, thorough: 400 };
+const WALKS: CaseCount = CaseCount { ordinary: 20, thorough: 200 };
 
 /// The same with charges that take several calls.
-const WALKS_OF_SEVERAL_CALLS: CaseCount = CaseCount { ordinary: 10, thorough: 100 };
+const WALKS_OF_SEVERAL_CALLS: CaseCount = CaseCount { ordinary: 10, thorough: 60 };
 
 /// The number of walks on each server, for each encoding.
 const SERVER_WALKS: CaseCount = CaseCount { ordinary: 3, thorough: 40 };

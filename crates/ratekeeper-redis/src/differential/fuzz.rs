@@ -19,7 +19,7 @@ use crate::script::{ScriptLibrary, ScriptTime};
 use crate::scripted::ScriptedStore;
 
 /// The number of states in each form.
-const STATES: CaseCount = CaseCount { ordinary: 250, thorough: 4_000 };
+const STATES: CaseCount = CaseCount { ordinary: 250, thorough: 2_000 };
 
 /// A small change to some bytes.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use crate::scripted::{RunScript, ScriptSettings, ScriptedStore};
 use test_support::redis::server::Server;
 
 /// The number of walks in Lua, for each encoding.
-const WALKS: CaseCount = CaseCount { ordinary: 10, thorough: 150 };
+const WALKS: CaseCount = CaseCount { ordinary: 10, thorough: 80 };
 
 /// The number of walks on each server, for each encoding.
 const SERVER_WALKS: CaseCount = CaseCount { ordinary: 2, thorough: 40 };

@@ -25,7 +25,7 @@ use test_support::cases::{config, is_thorough};
 use test_support::redis::server::Server;
 
 /// The number of walks for each encoding.
-const WALKS: CaseCount = CaseCount { ordinary: 40, thorough: 800 };
+const WALKS: CaseCount = CaseCount { ordinary: 40, thorough: 400 };
 
 /// The number of walks on each server, for each encoding.
 const SERVER_WALKS: CaseCount = CaseCount { ordinary: 4, thorough: 60 };
@@ -452,7 +452,7 @@ async fn scripts_in_lua_conform() {
         let store = ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Given), settings);
         let bench = Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000));
         // Charges of one script: `several_calls_judge_as_one_does` has the rest.
-        check(&bench.different_keys(8).one_step_in(if is_thorough() { 1 } else { 32 })).await;
+        check(&bench.different_keys(8).one_step_in(if is_thorough() { 4 } else { 32 })).await;
     }
 }
 

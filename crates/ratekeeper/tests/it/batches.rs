@@ -282,7 +282,7 @@ fn block_on(test: impl Future<Output = ()>) {
 /// The same answers, and the same reports to observers, whether requests come in one call or one by one, by name or resolved.
 #[test]
 fn a_batch_is_decided_as_if_its_requests_came_one_by_one() {
-    each_seed(40, |seed| {
+    each_seed(24, |seed| {
         for manner in [Manner::Memory, Manner::AtOnce, Manner::Later] {
             for mode in MODES {
                 block_on(decide_alike(manner, mode, seed));
@@ -309,7 +309,7 @@ async fn decide_alike(manner: Manner, mode: FailureMode, seed: u64) {
 /// If a batch fails as a whole, every request of it without an answer yet has failed.
 #[test]
 fn a_store_that_fails_as_a_whole_has_failed_all_that_are_left() {
-    each_seed(300, |seed| MODES.into_iter().for_each(|mode| block_on(fail_as_a_whole(mode, seed))));
+    each_seed(120, |seed| MODES.into_iter().for_each(|mode| block_on(fail_as_a_whole(mode, seed))));
 }
 
 async fn fail_as_a_whole(mode: FailureMode, seed: u64) {

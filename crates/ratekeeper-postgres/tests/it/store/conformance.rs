@@ -13,7 +13,7 @@ async fn the_store_conforms() {
     let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_596));
     let store = crate::store::patient(&server).time_from(clock.clone()).build().unwrap();
     // Every step is a round trip.
-    let one_step_in = if is_thorough() { 1 } else { 4 };
+    let one_step_in = if is_thorough() { 2 } else { 4 };
     let bench = Bench::new(&store, &clock).resolution(Nanos::from_nanos(1));
     check(&bench.one_step_in(one_step_in)).await;
     let counts = store.counts();

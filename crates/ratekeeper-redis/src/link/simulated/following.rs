@@ -172,7 +172,7 @@ impl MasterWorld {
 
 #[test]
 fn a_master_that_moves() {
-    play_all::<MasterWorld>(250, 7);
+    play_all::<MasterWorld>(120, 7);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Suffering for ClusterWorld {
 
 #[test]
 fn a_cluster_under_faults() {
-    play_all::<ClusterWorld>(250, 9);
+    play_all::<ClusterWorld>(120, 9);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_same_seed_tells_the_same_story() {
 /// A node that is gone or frozen harms only its own keys.
 #[test]
 fn the_others_go_on() {
-    schedules(300, |seed| {
+    schedules(100, |seed| {
         let mut chance = Chance::new(seed);
         let node = chance.index(3);
         let states = [HostState::Frozen, HostState::Gone, HostState::Unreachable];

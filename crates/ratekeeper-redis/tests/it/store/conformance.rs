@@ -11,7 +11,7 @@ use test_support::redis::server::Server;
 
 /// The share of the suite's random steps that a run against real servers takes: every step is a round trip.
 pub(crate) fn one_step_in() -> usize {
-    if is_thorough() { 1 } else { 16 }
+    if is_thorough() { 4 } else { 16 }
 }
 
 /// Examines a store by a clock of the test.

@@ -63,7 +63,7 @@ fn no_order_of_late_calls_mints() {
         let (quota, plan) = (text.parse::<Quota>().unwrap(), Plan::parse("p", &text).unwrap());
         let bound = Bound::of(&quota);
         for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
-            each_seed(300, |seed| {
+            each_seed(120, |seed| {
                 let kept = history(&mut Random::new(0x1a7e + seed), rules);
                 if let Some(breach) = breach(&kept, |span| bound.exactly(span)) {
                     panic!("{text}, {rules:?}: {breach}");

@@ -326,7 +326,7 @@ fn run(plan: &Plan, keys: usize, acts: &[Act], forgets_age: bool) -> Result<(), 
 }
 
 fn holds_for(text: &str, lease: &str) {
-    holds(text, lease, 1, 0, 500);
+    holds(text, lease, 1, 0, 200);
 }
 
 fn holds(text: &str, lease: &str, keys: usize, resets: u32, cases: u32) {
@@ -340,15 +340,15 @@ fn holds(text: &str, lease: &str, keys: usize, resets: u32, cases: u32) {
 
 #[test]
 fn keys_that_are_reset() {
-    holds("100/s burst 1000", "300ms", 1, 2, 300);
-    holds("1000 per 2s fixed grid", "10%", 1, 2, 300);
+    holds("100/s burst 1000", "300ms", 1, 2, 120);
+    holds("1000 per 2s fixed grid", "10%", 1, 2, 120);
 }
 
 /// More keys than places.
 #[test]
 fn keys_that_displace_each_other() {
-    holds("100/s burst 1000", "300ms", 9, 0, 300);
-    holds("1000 per 2s fixed grid", "10%", 9, 1, 300);
+    holds("100/s burst 1000", "300ms", 9, 0, 120);
+    holds("1000 per 2s fixed grid", "10%", 9, 1, 120);
 }
 
 #[test]

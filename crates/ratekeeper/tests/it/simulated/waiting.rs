@@ -199,5 +199,5 @@ fn those_who_wait_while_the_store_fails() {
         let Story { faults, wrong } = play(seed);
         assert_eq!(wrong, None, "seed {seed}: {faults:?}");
     };
-    each_seed(600, run);
+    each_seed(240, run);
 }
