@@ -35,6 +35,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use run::UsageError;
+use setup::{Environment, Need};
 use workspace::Workspace;
 
 const USAGE: &str = "\
@@ -74,11 +75,17 @@ Commands:
 ";
 
 /// Runs a tool that is a workspace of its own, because this one must build fast.
-fn run_apart(workspace: &Workspace, folder: &str, options: &[&str]) -> anyhow::Result<()> {
+fn run_apart(
+    workspace: &Workspace,
+    folder: &str,
+    options: &[&str],
+    environment: &Environment,
+) -> anyhow::Result<()> {
     let manifest = workspace.root.join(folder).join("Cargo.toml");
     let mut cargo = run::cargo();
     cargo.current_dir(&workspace.root).env("CARGO_TARGET_DIR", workspace.target_dir.join("apart"));
     cargo.args(["run", "--quiet", "--release", "--manifest-path"]).arg(manifest).arg("--").args(options);
+    cargo.envs(environment.vars());
     run::succeed(&mut cargo)
 }
 
@@ -100,7 +107,15 @@ fn main() -> ExitCode {
         ["flaky", options @ ..] => Workspace::load().and_then(|workspace| test::flaky(&workspace, options)),
         ["baseline", commit] => Workspace::load().and_then(|workspace| baseline::run(&workspace, commit)),
         ["mutants", options @ ..] => {
-            Workspace::load().and_then(|workspace| run_apart(&workspace, "tests/mutants", options))
+            let mutants = |workspace: Workspace| {
+                // Only this command runs tests.
+                let environment = match options.first() {
+                    Some(&"run") => setup::run(&workspace, Need::Tests)?,
+                    _ => Environment::default(),
+                };
+                run_apart(&workspace, "tests/mutants", options, &environment)
+            };
+            Workspace::load().and_then(mutants)
         }
         ["advisories"] => Workspace::load().and_then(|workspace| supply::deny::check_all(&workspace)),
         ["supply"] => Workspace::load().and_then(|workspace| supply::print(&workspace)),
@@ -109,7 +124,8 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => Workspace::load().and_then(|workspace| fuzz::run(&workspace, options)),
         ["soak", options @ ..] => Workspace::load().and_then(|workspace| soak::run(&workspace, options)),
         ["screenshots"] => Workspace::load().and_then(|workspace| screenshots::run(&workspace)),
-        ["codegen"] => Workspace::load().and_then(|workspace| run_apart(&workspace, "codegen", &[])),
+        ["codegen"] => Workspace::load()
+            .and_then(|workspace| run_apart(&workspace, "codegen", &[], &Environment::default())),
         ["tidy", options @ ..] => Workspace::load().and_then(|workspace| tidy::run(&workspace, options)),
         ["bench-server", options @ ..] => {
             Workspace::load().and_then(|workspace| bench_server::run(&workspace, options))

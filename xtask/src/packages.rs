@@ -17,7 +17,7 @@ use crate::workspace::{Member, Workspace};
 /// What every package has.
 const NEEDED: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// Folders of a crate that its package may do without.
-const OPTIONAL: [&str; 3] = ["benches", "proptest-regressions", "tests"];
+const OPTIONAL: [&str; 2] = ["benches", "tests"];
 /// What names a file that is compiled in.
 const READERS: [&str; 3] = ["include_str!(\"", "include_bytes!(\"", "#[path = \""];
 

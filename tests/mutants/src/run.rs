@@ -83,7 +83,8 @@ fn build_programs(dir: &Path) -> Result<String> {
     let list = dir.join("results/programs.txt");
     if !list.exists() {
         let mut cargo = Command::new("cargo");
-        cargo.args(["test", "--workspace", "--all-features", "--no-run", "--message-format=json"]);
+        cargo.args(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests"]);
+        cargo.args(["--no-run", "--message-format=json"]);
         cargo.current_dir(dir).env("CARGO_TARGET_DIR", dir.join("target")).stderr(Stdio::inherit());
         let output = cargo.output()?;
         ensure!(output.status.success(), "the tests do not build");

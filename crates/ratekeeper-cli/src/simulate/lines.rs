@@ -128,6 +128,11 @@ mod tests {
     }
 
     #[test]
+    fn one_carriage_return_belongs_to_the_end_of_a_line() {
+        assert_eq!(read(b"\r\r\n", 1), [b"\r"]);
+    }
+
+    #[test]
     fn a_line_that_does_not_fit_is_passed_over() {
         let long = vec![b'x'; 3 * BLOCK];
         let text = [b"a\n", &long[..], b"\nb\n"].concat();

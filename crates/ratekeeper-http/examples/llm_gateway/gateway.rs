@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use ratekeeper::Plan;
+use ratekeeper::{MemoryStore, Plan};
 use ratekeeper_http::headers::HeaderDialect;
 use ratekeeper_http::key::Header;
 use ratekeeper_http::{Denied, Estimate, Limit, Spent};
@@ -32,8 +32,9 @@ const MAX_TOKENS: u64 = 1_000;
 const MAX_REQUEST: usize = 1 << 20;
 
 /// Returns the gateway in front of the model at this address.
-fn gateway(model: Uri) -> Result<Router, Error> {
+fn gateway(model: Uri, store: MemoryStore) -> Result<Router, Error> {
     let limit = Limit::of(Plan::parse("llm", PLAN)?)
+        .store(store)
         .by(Header::new("authorization"))
         .dialect(HeaderDialect::PerUnit)
         .on_denied(explain);
@@ -193,9 +194,9 @@ async fn listen(app: Router, address: &str) -> Result<SocketAddr, Error> {
     Ok(address)
 }
 
-pub(crate) async fn serve(address: &str) -> Result<SocketAddr, Error> {
+pub(crate) async fn serve(address: &str, store: MemoryStore) -> Result<SocketAddr, Error> {
     let model = listen(model(), "127.0.0.1:0").await?;
-    listen(gateway(format!("http://{model}/v1/chat/completions").parse()?)?, address).await
+    listen(gateway(format!("http://{model}/v1/chat/completions").parse()?, store)?, address).await
 }
 
 /// A client of the gateway.
@@ -221,9 +222,9 @@ fn field(response: &Response, name: &str) -> String {
     format!("{name}: {}", value.unwrap_or("none"))
 }
 
-/// Calls the gateway, and tells what comes of it.
-pub(crate) async fn demonstrate(mut tell: impl FnMut(String)) -> Result<(), Error> {
-    let address = serve("127.0.0.1:0").await?;
+/// Calls a gateway whose limits have their state in this store, and reports each answer.
+pub(crate) async fn demonstrate(store: MemoryStore, mut tell: impl FnMut(String)) -> Result<(), Error> {
+    let address = serve("127.0.0.1:0", store).await?;
     let client = Client::builder(TokioExecutor::new()).build_http();
     let caller = Caller { client, url: format!("http://{address}/v1/chat/completions").parse()? };
 
@@ -258,13 +259,17 @@ pub(crate) async fn demonstrate(mut tell: impl FnMut(String)) -> Result<(), Erro
     tell("The first hangs up after an event; what it did not take is there again:".to_owned());
     let _ = long.body_mut().frame().await;
     drop(long);
-    for _ in 0..100 {
-        let again = caller.call("Count.", 19_000, true).await?;
-        if again.status() == 200 {
-            tell(format!("  {}", again.status()));
-            return Ok(());
+    // The gateway notices at its next write that the client is gone.
+    let again = async {
+        loop {
+            let again = caller.call("Count.", 19_000, true).await?;
+            if again.status() == 200 {
+                return Ok::<_, Error>(again);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Err("the tokens did not come back".into())
+    };
+    let again = tokio::time::timeout(Duration::from_secs(60), again).await;
+    tell(format!("  {}", again.map_err(|_| "the tokens did not come back")??.status()));
+    Ok(())
 }

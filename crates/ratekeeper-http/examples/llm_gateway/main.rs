@@ -7,11 +7,14 @@
 
 mod gateway;
 
+use ratekeeper::MemoryStore;
+
 #[tokio::main]
 async fn main() -> Result<(), gateway::Error> {
     if std::env::args().nth(1).as_deref() == Some("serve") {
-        println!("listening on http://{}/v1", gateway::serve("127.0.0.1:8000").await?);
+        let address = gateway::serve("127.0.0.1:8000", MemoryStore::default()).await?;
+        println!("listening on http://{address}/v1");
         std::future::pending::<()>().await;
     }
-    gateway::demonstrate(|line| println!("{line}")).await
+    gateway::demonstrate(MemoryStore::default(), |line| println!("{line}")).await
 }

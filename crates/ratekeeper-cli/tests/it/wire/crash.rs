@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
+use crate::wire::snapshot::replace;
 use test_support::server::{Folder, Raw, Server, command, until};
 
 /// Kills: after how many files that the server has written, and whether the newest of them is damaged then.
@@ -257,7 +258,7 @@ fn a_crash_forgets_only_what_happened_after_the_last_file_was_begun() {
         let written = fs::metadata(used).and_then(|metadata| metadata.modified()).unwrap_or(started);
         if is_damaged {
             let bytes = fs::read(&state).unwrap();
-            fs::write(&state, &bytes[..bytes.len() - 1]).unwrap();
+            replace(&state, &bytes[..bytes.len() - 1]);
             // Killed before it has written anything: what it found is there for the next one, too.
             let server = Server::with(&flags);
             server.await_log("the one before is used");

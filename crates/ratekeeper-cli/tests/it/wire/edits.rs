@@ -139,8 +139,15 @@ fn old_texts_under_an_edited_plan_are_no_errors() {
 
 #[test]
 fn one_requests_quota_spoils_a_key_for_nobody() {
-    const QUOTAS: [&str; 7] =
-        ["1/h fixed", "1/h log", "1/h sliding", "1/h bucket", "1/h leaky", "1/day fixed", "1/h fixed grid"];
+    const QUOTAS: [&str; 7] = [
+        "1/h fixed",
+        "1/h log",
+        "1/h sliding",
+        "1/h bucket",
+        "1/h leaky",
+        "1/day fixed",
+        "1 per 31d fixed grid",
+    ];
     for bench in Bench::each(&["20/day"]) {
         let what = bench.what();
         let acquire = |quota: &str| {

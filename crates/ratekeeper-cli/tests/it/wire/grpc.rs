@@ -12,6 +12,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::wire::http::get;
+use crate::wire::stop::is_cut_off;
 use test_support::proto::{AcquireRequest, Decision};
 use test_support::server::{PATIENCE, Raw, Server, until};
 
@@ -272,7 +273,7 @@ fn what_is_understood_and_what_is_not() {
 #[test]
 fn a_call_in_flight_is_answered_before_the_server_leaves() {
     let server = Server::start();
-    block(async {
+    let answered = block(async {
         let mut client = connect(&server).await;
         let (response, mut stream) =
             client.send_request(request(THROTTLE, "application/grpc"), false).unwrap();
@@ -281,10 +282,20 @@ fn a_call_in_flight_is_answered_before_the_server_leaves() {
         assert_eq!(call(&mut client, THROTTLE, TWO).await.1, "0");
         server.signal("TERM");
         server.await_log("stopping");
-        stream.send_data(Bytes::from_static(&TWO[7..]), true).unwrap();
-        assert_eq!(answer(response).await.1, "0");
+        stream.send_data(Bytes::from_static(&TWO[7..]), true)?;
+        let (head, mut body) = response.await?.into_parts();
+        assert_eq!(head.status, 200);
+        while let Some(data) = body.data().await {
+            data?;
+        }
+        body.trailers().await
     });
-    assert_eq!(server.wait().code(), Some(0));
+    let (status, log) = server.end();
+    assert_eq!(status.code(), Some(0));
+    match answered {
+        Ok(trailers) => assert_eq!(trailers.unwrap()["grpc-status"], "0"),
+        Err(error) => assert!(is_cut_off(&log), "{error} {log:?}"),
+    }
 }
 
 #[test]

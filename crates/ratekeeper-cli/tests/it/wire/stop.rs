@@ -220,6 +220,11 @@ fn has(log: &[String], lines: &[&str]) -> bool {
     log.iter().any(|line| lines.iter().any(|text| line.contains(text)))
 }
 
+/// Returns true if the log says that the server did not wait for all of its clients, which a busy machine may make too slow.
+pub(crate) fn is_cut_off(log: &[String]) -> bool {
+    has(log, &[CUT, HUNG])
+}
+
 /// Sends signals that the server receives together, as if a process and its group were signalled.
 fn signal_together(server: &Server, names: &[&str]) {
     server.signal("STOP");
@@ -254,7 +259,7 @@ fn what_was_read_is_answered_and_what_was_answered_is_counted() {
         stop(server)
     });
     let is_cut = clients.iter().any(|client| client.is_cut.load(Ordering::Relaxed));
-    assert!(!is_cut || has(&log, &[CUT, HUNG]), "a connection was cut, and the log does not tell: {log:?}");
+    assert!(!is_cut || is_cut_off(&log), "a connection was cut, and the log does not tell: {log:?}");
     // The state that was written knows exactly those requests that were answered: a request that was decided and not
     // answered would be missing here, and so would an answer that was never charged.
     let server = Server::with(&flags);
@@ -320,7 +325,7 @@ fn no_client_can_hold_up_a_stop() {
         assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
     });
     let log = stop(server);
-    assert!(has(&log, &[CUT, HUNG]), "clients that do not finish are cut, and the log tells: {log:?}");
+    assert!(is_cut_off(&log), "clients that do not finish are cut, and the log tells: {log:?}");
     drop(held);
 }
 
@@ -340,7 +345,7 @@ fn a_request_that_is_finished_after_the_stop_is_the_last_of_its_connection() {
     let (status, log) = server.end();
     assert_eq!(status.code(), Some(0));
     let is_answered = said.starts_with("HTTP/1.1 200 OK\r\n") && said.contains("connection: close\r\n");
-    assert!(read.is_ok() && is_answered || has(&log, &[CUT, HUNG]), "{read:?} {said:?} {log:?}");
+    assert!(read.is_ok() && is_answered || is_cut_off(&log), "{read:?} {said:?} {log:?}");
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn the_timeout_can_be_raised() {
     let mut raw = server.connect();
     // Longer than the usual timeout, by the server's own clock.
     let mut own = redis.connection();
-    let pause = redis::cmd("CLIENT").arg("PAUSE").arg(300).arg("ALL").query::<String>(&mut own);
+    let pause = redis::cmd("CLIENT").arg("PAUSE").arg(2_000).arg("ALL").query::<String>(&mut own);
     assert_eq!(pause.unwrap(), "OK");
     assert!(raw.ask("THROTTLE k 3 1 3600").starts_with("1 3 1 "), "the server waited");
 }

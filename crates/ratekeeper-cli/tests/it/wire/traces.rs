@@ -274,7 +274,7 @@ fn requests_without_a_trace_are_sampled_and_probes_are_not_traced() {
 }
 
 #[test]
-fn a_collector_that_is_away_is_logged_once_and_delays_no_request() {
+fn spans_for_a_collector_that_is_away_are_logged_and_counted() {
     let gone = format!("127.0.0.1:{}", free_port());
     let server = Server::with(&["--otlp", &format!("http://{gone}"), "--otlp-sample", "100%"]);
     for _ in 0..10 {

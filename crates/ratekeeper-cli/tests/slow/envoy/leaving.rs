@@ -96,6 +96,9 @@ fn a_reload_fails_no_request() {
     });
 }
 
+/// How long a server that leaves goes on serving: Envoy has to notice meanwhile.
+const DRAIN: &str = "10s";
+
 /// Two servers, of which one after the other leaves and comes back, as in a rolling update.
 #[test]
 fn a_server_that_leaves_fails_no_request() {
@@ -104,8 +107,8 @@ fn a_server_that_leaves_fails_no_request() {
     }
     let addresses = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let [at_first, at_second] = addresses.map(|address| address.to_string());
-    let (first, folder) = rules::server(&["--drain", "2s", "--grpc", &at_first]);
-    let second = rules::beside(&folder, &["--drain", "2s", "--grpc", &at_second]);
+    let (first, folder) = rules::server(&["--drain", DRAIN, "--grpc", &at_first]);
+    let second = rules::beside(&folder, &["--drain", DRAIN, "--grpc", &at_second]);
     let envoy = Envoy::start(&addresses, PATIENT).unwrap();
     let mut back = Vec::new();
     Load::during(&envoy, |load| {
@@ -116,7 +119,7 @@ fn a_server_that_leaves_fails_no_request() {
             load.go_on();
             assert!(server.wait().success());
             load.go_on();
-            back.push(rules::beside(&folder, &["--drain", "2s", "--grpc", &address.to_string()]));
+            back.push(rules::beside(&folder, &["--drain", DRAIN, "--grpc", &address.to_string()]));
             envoy.await_stat("cluster.ratelimit.membership_healthy", 2);
             load.go_on();
         }

@@ -1,8 +1,11 @@
 //! The server, on a runtime of its own with more threads than cores.
 
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -32,8 +35,17 @@ impl Server {
         let (held, released) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
         let (counted, gate) = (Arc::clone(&held), Arc::clone(&released));
         let slow = move || {
-            counted.fetch_add(1, Ordering::SeqCst);
-            async move { gate.acquire().await.unwrap().forget() }
+            async move {
+                let mut turn = pin!(gate.acquire());
+                // In line before it is counted, so that requests are released in the order in which they were counted.
+                let early = poll_fn(|context| Poll::Ready(turn.as_mut().poll(context))).await;
+                counted.fetch_add(1, Ordering::SeqCst);
+                let permit = match early {
+                    Poll::Ready(permit) => permit,
+                    Poll::Pending => turn.await,
+                };
+                permit.unwrap().forget();
+            }
         };
         let app = Router::new()
             .route("/", get(|| async { "hello" }))

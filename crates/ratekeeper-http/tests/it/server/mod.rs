@@ -12,5 +12,5 @@ mod queueing;
 mod refusals;
 mod remote;
 mod settings;
-mod support;
+pub(crate) mod support;
 mod upgrades;

@@ -83,7 +83,7 @@ async fn a_row_that_is_deleted_for_long_leaves_others_alone() {
     }
     let holder = session(&server).await;
     holder.batch_execute("BEGIN; DELETE FROM ratekeeper WHERE key = 'x'").await.unwrap();
-    let patience = Duration::from_secs(8);
+    let patience = Duration::from_secs(12);
     let builder = crate::store::patient(&server).timeout(patience).connections(NonZeroUsize::MIN);
     let store = builder.sweep_every(Duration::ZERO).build().unwrap();
     let guarded = Guarded::new(store, Breaker::default()).timeout(Some(patience));
@@ -102,7 +102,7 @@ async fn a_row_that_is_deleted_for_long_leaves_others_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_row_leaves_other_keys_alone() {
     let Some(server) = Server::start(&[]) else { return };
-    let patience = Duration::from_secs(8);
+    let patience = Duration::from_secs(12);
     let stores = [(); 2].map(|()| {
         let builder = crate::store::patient(&server).timeout(patience).connections(NonZeroUsize::MIN);
         builder.sweep_every(Duration::ZERO).build().unwrap()
@@ -146,7 +146,7 @@ async fn a_locked_row_leaves_other_keys_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_was_charged_with_a_locked_one_is_free_again() {
     let Some(server) = Server::start(&[]) else { return };
-    let patience = Duration::from_secs(6);
+    let patience = Duration::from_secs(12);
     let builder = crate::store::patient(&server).timeout(patience).connections(NonZeroUsize::MIN);
     let store = builder.sweep_every(Duration::ZERO).build().unwrap();
     let quota: Quota = "100/day".parse().unwrap();
@@ -192,7 +192,7 @@ async fn a_key_that_was_charged_with_a_locked_one_is_free_again() {
 async fn many_locked_rows_leave_other_keys_alone() {
     let Some(server) = Server::start(&[]) else { return };
     let builder =
-        crate::store::patient(&server).timeout(Duration::from_secs(8)).connections(NonZeroUsize::MIN);
+        crate::store::patient(&server).timeout(Duration::from_secs(12)).connections(NonZeroUsize::MIN);
     let store = builder.sweep_every(Duration::ZERO).build().unwrap();
     let quota: Quota = "1000/day".parse().unwrap();
     let keys: Vec<String> = (0..400).map(|number| format!("locked {number}")).collect();

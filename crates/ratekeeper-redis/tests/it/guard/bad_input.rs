@@ -285,5 +285,6 @@ async fn a_user_who_may_write_hashes() {
     as_user([&server], &server.url(), &format!("{NEEDED} +pexpire +@hash"));
     let url = server.url().replace("://", "://limiter:sesame@");
     let hashes = RedisStore::builder(&url).without_denial_cache().encoding(Encoding::Binary);
-    goes_through(&hashes.command_timeout(wait::PATIENCE).build().unwrap()).await;
+    let hashes = hashes.command_timeout(wait::PATIENCE).connect_timeout(wait::PATIENCE);
+    goes_through(&hashes.build().unwrap()).await;
 }

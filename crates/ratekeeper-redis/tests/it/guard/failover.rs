@@ -145,7 +145,8 @@ async fn a_frozen_master_is_left() {
 fn what_listens_to_the_sentinels_ends_with_the_runtime_and_the_store() {
     let trio = Trio::patient(&redis_binary());
     let before = trio.listeners();
-    let store = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE).build().unwrap();
+    let store = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE);
+    let store = store.connect_timeout(wait::PATIENCE).build().unwrap();
     let runtimes: Vec<_> = (0..2)
         .map(|_| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap())
         .collect();
@@ -166,12 +167,15 @@ fn what_listens_to_the_sentinels_ends_with_the_runtime_and_the_store() {
 #[test]
 fn the_last_master_will_do_while_no_sentinel_answers() {
     let mut trio = Trio::patient(&redis_binary());
-    let store = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE).build().unwrap();
+    let url = trio.url();
+    let builder =
+        || RedisStore::builder(&url).command_timeout(wait::PATIENCE).connect_timeout(wait::PATIENCE);
+    let store = builder().build().unwrap();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime().block_on(store.check()).unwrap();
     trio.kill_sentinels();
     runtime().block_on(store.check()).unwrap();
-    let stranger = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE).build().unwrap();
+    let stranger = builder().build().unwrap();
     runtime().block_on(stranger.check()).expect_err("nobody has ever told it where the master is");
 }
 
@@ -188,7 +192,7 @@ async fn a_name_that_leads_to_another_server_is_followed() {
     };
     lead_to(&replica);
     let store = RedisStore::builder(&format!("unix://{}", name.display())).command_timeout(wait::PATIENCE);
-    let store = store.build().unwrap();
+    let store = store.connect_timeout(wait::PATIENCE).build().unwrap();
     let quota: Quota = "9/h".parse().unwrap();
     let request = Request::new(Key::new("caller").unwrap(), Rules::Quota(&quota), Cost::ONE);
     assert_eq!(store.acquire(request).await.unwrap_err().reason(), "read_only");

@@ -22,8 +22,8 @@ const SHORT: Duration = Duration::from_millis(500);
 
 /// Two instances without a memory of refusals: what is to be seen is the server's part.
 fn stores(url: &str, timeout: Duration) -> Vec<RedisStore> {
-    let builder = || RedisStore::builder(url).without_denial_cache().command_timeout(timeout);
-    (0..2).map(|_| builder().build().unwrap()).collect()
+    let builder = || RedisStore::builder(url).without_denial_cache().connect_timeout(wait::PATIENCE);
+    (0..2).map(|_| builder().command_timeout(timeout).build().unwrap()).collect()
 }
 
 /// Two plans with a quota each.
@@ -48,6 +48,10 @@ async fn it_is_killed_and_started_again() {
     server.restart(&[]);
     load.is_back("after a restart").await;
     load.more("answers by both", 200, AnswerCounts::informed).await;
+    wait::until_async("both have closed", || {
+        breakers.iter().all(|breaker| breaker.state() == BreakerState::Closed)
+    })
+    .await;
     let counts = load.stop().await;
     assert!(counts.failed_open.load(Ordering::SeqCst) > 0 && counts.errors.load(Ordering::SeqCst) > 0);
     assert_admitted(&counts, 2);
@@ -85,9 +89,13 @@ async fn its_scripts_and_its_data_are_flushed() {
             load.more("answers", 100, AnswerCounts::informed).await;
             command(&mut connection, &["SCRIPT", "FLUSH"]);
         }
+        let admitted = || load.counts.admitted.load(Ordering::SeqCst);
+        wait::until_async("both quotas are spent", || admitted() >= 2 * QUOTA).await;
         command(&mut connection, &["FLUSHALL"]);
         command(&mut connection, &["SCRIPT", "FLUSH"]);
-        load.more("answers", 300, AnswerCounts::informed).await;
+        wait::until_async("both quotas are spent again", || admitted() >= 2 * 2 * QUOTA).await;
+        // More than that is refused.
+        load.more("answers", 100, AnswerCounts::informed).await;
         let counts = load.stop().await;
         assert_eq!(counts.failed(), 0, "a script is sent again before anybody notices: {counts:?}");
         let admitted = counts.admitted.load(Ordering::SeqCst);

@@ -31,6 +31,14 @@ pub(crate) fn connections(server: &Server) -> u64 {
     count.unwrap().trim().parse().unwrap()
 }
 
+/// Asks until the server answers.
+async fn is_served(store: &RedisStore, quota: &Quota) {
+    let deadline = Instant::now() + PATIENCE;
+    while store.acquire(request(quota)).await.is_err() {
+        assert!(Instant::now() < deadline, "never served");
+    }
+}
+
 /// Asks, and gives up before any answer can be there.
 async fn give_up(store: &RedisStore, quota: &Quota) {
     let mut answer = pin!(store.acquire(request(quota)));
@@ -47,7 +55,7 @@ async fn callers_that_give_up_cost_no_connection() {
         let store = RedisStore::builder(&server.url()).without_denial_cache().connect_timeout(PATIENCE);
         let store = store.command_timeout(Duration::from_millis(200)).build().unwrap();
         let quota = quota();
-        while store.acquire(request(&quota)).await.is_err() {}
+        is_served(&store, &quota).await;
         let before = connections(&server);
         // A pace, so that the server answers, to nobody, for longer than a command may take.
         let mut pace = tokio::time::interval(Duration::from_millis(1));
@@ -69,7 +77,7 @@ async fn a_dead_connection_is_noticed_though_all_callers_give_up() {
     let store = RedisStore::builder(&format!("redis://{}", proxy.address())).without_denial_cache();
     let store = store.command_timeout(COMMAND_TIMEOUT).build().unwrap();
     let quota = quota();
-    while store.acquire(request(&quota)).await.is_err() {}
+    is_served(&store, &quota).await;
     let before = proxy.accepted();
     proxy.cut(Cut::Silence);
     let deadline = Instant::now() + PATIENCE;
@@ -85,7 +93,8 @@ async fn a_dead_connection_is_noticed_though_all_callers_give_up() {
 #[test]
 fn a_runtime_that_was_shut_down_is_an_error() {
     let server = Server::redis();
-    let store = RedisStore::builder(&server.url()).command_timeout(PATIENCE).build().unwrap();
+    let store = RedisStore::builder(&server.url()).command_timeout(PATIENCE).connect_timeout(PATIENCE);
+    let store = store.build().unwrap();
     let quota = quota();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let handle = runtime.handle().clone();

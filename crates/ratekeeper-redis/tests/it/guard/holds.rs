@@ -16,7 +16,8 @@ use test_support::redis::one_unless_thorough;
 use test_support::redis::sentinel::Trio;
 use test_support::wait;
 
-const MINUTE: Nanos = Nanos::from_secs(60);
+/// A lease that outlasts the test.
+const HOUR: Nanos = Nanos::from_secs(3_600);
 
 fn patient(url: &str) -> RedisStoreBuilder {
     let patience = Duration::from_secs(30);
@@ -54,9 +55,9 @@ async fn a_slot_moves_with_what_is_held() {
     for binary in one_unless_thorough(binaries()) {
         let cluster = started(&binary, Cluster::start).await;
         let stores = [patient(&cluster.url()).build().unwrap(), patient(&cluster.url()).build().unwrap()];
-        let held = Held::new("caller", "60/m; 1000 tokens/day burst 1000; 3 concurrent");
+        let held = Held::new("caller", "60/m; 1000 tokens per 100day burst 1000; 3 concurrent");
         for id in 1..=3 {
-            assert!(held.hold(&stores[0], id, 100, MINUTE).await.unwrap().decision.allowed);
+            assert!(held.hold(&stores[0], id, 100, HOUR).await.unwrap().decision.allowed);
         }
         let (slot, from, to) = cluster.slot_of("{caller}");
         move_slot(slot, from, to);
@@ -65,7 +66,7 @@ async fn a_slot_moves_with_what_is_held() {
         assert_eq!(held.change(&stores[0], 2, HoldAction::Cancel).await.unwrap().state, HoldState::Cancelled);
         move_slot(slot, to, from);
         assert_eq!(held.settle(&stores[0], 1, 999).await.unwrap().state, HoldState::Settled, "as before");
-        let extended = held.change(&stores[1], 3, HoldAction::Extend(MINUTE)).await.unwrap();
+        let extended = held.change(&stores[1], 3, HoldAction::Extend(HOUR)).await.unwrap();
         assert_eq!(extended.state, HoldState::Extended);
         assert_eq!(held.left(&stores[1]).await.unwrap()[1..], [860, 2]);
     }
@@ -77,9 +78,9 @@ async fn what_is_held_survives_a_failover() {
     for binary in one_unless_thorough(binaries()) {
         let trio = started(&binary, Trio::patient).await;
         let store = patient(&trio.url()).without_breaker().build().unwrap();
-        let held = Held::new("caller", "60/m; 1000 tokens/day burst 1000; 3 concurrent");
+        let held = Held::new("caller", "60/m; 1000 tokens per 100day burst 1000; 3 concurrent");
         for id in 1..=2 {
-            assert!(held.hold(&store, id, 100, MINUTE).await.unwrap().decision.allowed);
+            assert!(held.hold(&store, id, 100, HOUR).await.unwrap().decision.allowed);
         }
         assert_eq!(held.settle(&store, 1, 40).await.unwrap().state, HoldState::Settled);
         // By plan: the replica has everything before it takes over.

@@ -12,6 +12,7 @@ use crate::guard::giving_up::connections;
 use crate::guard::load::{AnswerCounts, Load};
 use test_support::redis::cluster::{Cluster, begin_move, move_slot};
 use test_support::redis::server::redis_binary;
+use test_support::wait;
 
 /// No answer may be lost for want of time: the machine may be busy.
 fn store(cluster: &Cluster) -> RedisStoreBuilder {
@@ -36,7 +37,10 @@ async fn a_slot_moves_under_load() {
     })
     .await
     .unwrap();
-    load.more("the rest", 1_500, AnswerCounts::informed).await;
+    wait::until_async("both quotas are spent", || load.counts.admitted.load(Ordering::SeqCst) >= 2 * 400)
+        .await;
+    // More than that is refused.
+    load.more("answers", 100, AnswerCounts::informed).await;
     let counts = load.stop().await;
     assert_eq!(counts.failed(), 0, "redirects are followed: {counts:?}");
     assert_eq!(counts.admitted.load(Ordering::SeqCst), 2 * 400, "the state moved along");

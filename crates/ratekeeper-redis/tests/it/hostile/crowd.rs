@@ -48,7 +48,8 @@ impl Crowd {
         let quota: Quota = self.quota.parse().unwrap();
         let plan = Plan::parse("crowd", &format!("rule={}", self.quota)).unwrap();
         let stores = [false, true].map(|remembers| {
-            let builder = RedisStore::builder(url).encoding(self.encoding).command_timeout(PATIENCE);
+            let builder = RedisStore::builder(url).encoding(self.encoding);
+            let builder = builder.command_timeout(PATIENCE).connect_timeout(PATIENCE);
             if remembers { builder.build().unwrap() } else { builder.without_denial_cache().build().unwrap() }
         });
         let key = format!("{self:?}");

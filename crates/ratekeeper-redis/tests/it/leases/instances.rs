@@ -71,14 +71,17 @@ impl Instances {
         self.ask_and_stamp(instance, stamps).await;
     }
 
-    /// Has all instances ask at once until each was refused twice, and returns what was admitted.
+    /// Has all instances ask at once until each was refused twice, or all together have asked for twice the burst: the quota may
+    /// refill faster than a busy machine asks. Returns what was admitted.
     pub(crate) async fn storm(&self) -> Vec<Stamp> {
+        let most_asked = 2 * self.burst() / self.stores.len() as u64;
         let storms: Vec<_> = (0..self.stores.len())
             .map(|instance| {
                 let instances = self.clone();
                 tokio::spawn(async move {
-                    let (mut stamps, mut refused) = (Vec::new(), 0);
-                    while refused < 2 {
+                    let (mut stamps, mut refused, mut asked) = (Vec::new(), 0, 0);
+                    while refused < 2 && asked < most_asked {
+                        asked += 1;
                         refused += usize::from(!instances.ask_and_stamp(instance, &mut stamps).await);
                         // Others share the runtime, and what is asked ahead runs in it.
                         if stamps.len() % 16 == 0 {

@@ -6,7 +6,7 @@ use ratekeeper::port::Store;
 use ratekeeper::{FailureMode, Keeper, Plan, Quota, Reason, Registry};
 use ratekeeper_redis::RedisStore;
 
-use crate::leases::instances::{leased_plan, request};
+use crate::leases::instances::{leased_plan, patient, request};
 use test_support::redis::server::Server;
 use test_support::wait;
 
@@ -45,8 +45,9 @@ async fn goes_away(outage: Outage) {
     let keeper = Keeper::new(store.clone(), Registry::new([plan()]));
     is_back(&store).await;
     // Until much is held when the server goes.
-    let (mut held, mut before) = (0, 0);
+    let (mut held, mut before, deadline) = (0, 0, Instant::now() + wait::PATIENCE);
     while held <= 10 && before < BURST / 2 {
+        assert!(Instant::now() < deadline, "{before} allowed, {:?}", store.leases());
         let ruling = keeper.acquire("hot", "api", 1).await.unwrap();
         before += u64::from(ruling.reason != Reason::FailOpen);
         held = store.leases().unwrap().left;
@@ -57,8 +58,9 @@ async fn goes_away(outage: Outage) {
         Outage::Frozen => server.freeze(),
     }
     // What is held, and then answers in the server's stead: never a refusal of our own.
-    let (mut paid, mut in_its_stead) = (0, 0);
+    let (mut paid, mut in_its_stead, deadline) = (0, 0, Instant::now() + wait::PATIENCE);
     while in_its_stead < 50 {
+        assert!(Instant::now() < deadline, "{outage:?}: {paid} of what was held, {in_its_stead} answered");
         let ruling = keeper.acquire("hot", "api", 1).await.unwrap();
         assert!(ruling.allowed, "{outage:?}: {ruling:?}");
         match ruling.reason {
@@ -77,8 +79,7 @@ async fn goes_away(outage: Outage) {
         assert!(Instant::now() < deadline, "{outage:?}: never answered by the server again");
     }
     // What timed out may have been charged, what is held is charged: nothing has come from nowhere.
-    let exact =
-        RedisStore::builder(&server.url()).leased_keys(0).command_timeout(wait::PATIENCE).build().unwrap();
+    let exact = patient(&server.url()).leased_keys(0).build().unwrap();
     let left = exact.peek(request(&plan(), 0)).await.unwrap().remaining;
     assert!(left < BURST, "{outage:?}: {left} left in the server");
 }

@@ -21,49 +21,48 @@ async fn drain(instances: &Instances, instance: usize) -> u64 {
     admitted
 }
 
-/// Nothing to speak of refills: what an instance holds when its callers go away is found by another, or is lost.
+/// Nothing refills: what instances hold when they stop is there for another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_left_over_is_there_for_others() {
+    const INSTANCES: usize = 5;
+    const BURST: u64 = 1_000;
     for server in one_unless_thorough(Server::each()) {
-        let plan = leased_plan("60/h burst 1000", "4s");
-        let exact = patient(&server.url()).leased_keys(0).build().unwrap();
-        let left = async || exact.peek(request(&plan, 0)).await.unwrap().remaining;
-        let deadline = Instant::now() + wait::PATIENCE;
-        let (instances, begun, stamps, held, before) = loop {
-            let instances = Instances::new(6, plan.clone(), || patient(&server.url()));
-            for store in &*instances.stores {
-                store.check().await.unwrap();
-            }
-            let (begun, mut stamps) = (Instant::now(), Vec::new());
-            for instance in 0..5 {
+        let plan = leased_plan(&format!("1/day burst {BURST}"), "10s");
+        let instances = Instances::new(INSTANCES, plan.clone(), || patient(&server.url()));
+        let (mut stamps, deadline) = (Vec::new(), Instant::now() + wait::PATIENCE);
+        for instance in 0..INSTANCES {
+            // A busy machine may ask too slowly for a lease: then once more.
+            while instances.statistics(instance).left == 0 {
+                assert!(Instant::now() < deadline, "never leased: {:?}", instances.statistics(instance));
                 instances.hoard(instance, &mut stamps).await;
             }
-            let held: u64 = (0..5).map(|instance| instances.statistics(instance).left).sum();
-            let before = left().await;
-            // What was held first has not ended yet: all is held at once.
-            if begun.elapsed() < instances.life() / 2 {
-                break (instances, begun, stamps, held, before);
-            }
-            assert!(Instant::now() < deadline, "never in half the life of a lease");
-            for store in &*instances.stores {
-                store.close().await;
-            }
-            redis::cmd("FLUSHALL").exec(&mut server.connection()).unwrap();
-        };
-        assert!(held > 400, "{held} held");
+        }
+        for store in &*instances.stores {
+            store.close().await;
+        }
+        let counts = || -> Vec<_> { (0..INSTANCES).map(|instance| instances.statistics(instance)).collect() };
+        // Tasks give back the leases that had ended before.
         wait::until_async("all is given back", || {
-            (0..5).all(|instance| instances.statistics(instance).returned > 0)
+            counts().iter().all(|counts| counts.left == 0 && counts.returned > 0)
         })
         .await;
-        let returned: u64 = (0..5).map(|instance| instances.statistics(instance).returned).sum();
-        let after = left().await;
-        // Of each of the five leases that stays behind which refilled while it was held.
-        let refills = || begun.elapsed().as_secs_f64() / 60.0 + 1.0;
-        let expected = (before + returned) as f64 - 5.0 * refills();
-        assert!(after as f64 >= expected, "{before}, then {returned} given back, then {after}");
-        let admitted = (stamps.len() as u64 + drain(&instances, 5).await) as f64;
-        assert!(admitted >= 1_000.0 - 5.0 * refills(), "{admitted} of 1000, in {:?}", begun.elapsed());
-        assert!(admitted <= 1_000.0 + refills() + 5.0, "{admitted} of 1000, in {:?}", begun.elapsed());
+        let spent = stamps.len() as u64;
+        let exact = patient(&server.url()).leased_keys(0).build().unwrap();
+        let deadline = Instant::now() + wait::PATIENCE;
+        loop {
+            let left = exact.peek(request(&plan, 0)).await.unwrap().remaining;
+            let burnt: u64 = counts().iter().map(|counts| counts.burnt).sum();
+            if left + spent + burnt >= BURST {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{left} left, {spent} spent, {burnt} burnt");
+            tokio::task::yield_now().await;
+        }
+        let mut admitted = spent;
+        while exact.acquire(request(&plan, 1)).await.unwrap().allowed {
+            admitted += 1;
+        }
+        assert!(admitted <= BURST, "{admitted} of {BURST}");
     }
 }
 
@@ -91,15 +90,14 @@ async fn a_reset_through_one_is_honoured_by_all() {
         // So slow that nobody is allowed between two refusals, however long the machine takes for them.
         let plan = leased_plan("60/h burst 1000", "500ms");
         let instances = Instances::new(2, plan, || patient(&server.url()));
-        let mut admitted = 0;
         // Both are leased, and both know that there is no more.
         for instance in [0, 1, 0, 1] {
             for _ in 0..100 {
-                admitted += u64::from(instances.ask(instance, 1).await.unwrap().allowed);
+                instances.ask(instance, 1).await.unwrap();
             }
         }
-        admitted += drain(&instances, 0).await + drain(&instances, 1).await;
-        assert!(admitted >= 900, "{admitted}");
+        drain(&instances, 0).await;
+        drain(&instances, 1).await;
         assert!(!instances.ask(0, 1).await.unwrap().allowed || !instances.ask(1, 1).await.unwrap().allowed);
         assert_eq!(instances.stores[0].reset(request(&instances.plan, 0)).await.unwrap(), 1);
         let fresh = instances.ask(0, 1).await.unwrap();

@@ -9,6 +9,7 @@ use crate::leases::instances::{Instances, leased_plan, pass, patient, wall_nanos
 use test_support::redis::one_unless_thorough;
 use test_support::redis::server::Server;
 use test_support::spans::Stamp;
+use test_support::wait::PATIENCE;
 
 const WINDOW: u64 = 500_000_000;
 const LIMIT: u64 = 4_000;
@@ -34,7 +35,7 @@ fn check(stamps: &[Stamp]) {
         *counts.entry(stamp.before / WINDOW).or_default() += 1;
     }
     let most = counts.values().copied().max().unwrap_or(0);
-    assert!((1..=LIMIT).contains(&most), "{most} of {LIMIT} in one window: {counts:?}");
+    assert!(most <= LIMIT, "{most} of {LIMIT} in one window: {counts:?}");
 }
 
 /// Much is held at the edge, and then all ask for whatever they get.
@@ -42,8 +43,12 @@ fn check(stamps: &[Stamp]) {
 async fn what_is_held_at_the_edge_ends_there() {
     let server = Server::redis();
     let instances = Instances::new(HOARDERS, plan(), || patient(&server.url()));
-    let mut stamps = Vec::new();
-    for _ in 0..4 {
+    let held = || -> u64 { (0..HOARDERS).map(|instance| instances.statistics(instance).full).sum() };
+    let (mut stamps, mut rounds) = (Vec::new(), 0);
+    // On a busy machine the edge may come before anything is leased: then once more.
+    while rounds < 4 || held() == 0 {
+        assert!(rounds < 100, "nothing was leased");
+        rounds += 1;
         before_the_edge(Duration::from_millis(30)).await;
         for instance in 0..HOARDERS {
             instances.hoard(instance, &mut stamps).await;
@@ -54,15 +59,16 @@ async fn what_is_held_at_the_edge_ends_there() {
         before_the_edge(Duration::ZERO).await;
     }
     check(&stamps);
-    let held: u64 = (0..HOARDERS).map(|instance| instances.statistics(instance).full).sum();
-    assert!(held > 0, "nothing was leased");
 }
 
 /// Returns and calls that wait in a frozen server's socket are looked at after the edge: they must not make room there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_freezes_across_the_edge_mints_nothing() {
     for server in one_unless_thorough(Server::each()) {
-        let impatient = || RedisStore::builder(&server.url()).command_timeout(Duration::from_millis(150));
+        // Longer than a window: what waits for the frozen server waits across the edge.
+        let timeout = Duration::from_secs(1);
+        let impatient =
+            || RedisStore::builder(&server.url()).command_timeout(timeout).connect_timeout(PATIENCE);
         let instances = Instances::new(HOARDERS, plan(), impatient);
         let mut stamps = Vec::new();
         for _ in 0..2 {
@@ -105,7 +111,9 @@ async fn a_server_that_freezes_across_the_edge_mints_nothing() {
 async fn storm_with_errors(instances: &Instances) -> Vec<Stamp> {
     let mut stamps = Vec::new();
     let mut refused = 0;
-    for turn in 0..usize::MAX {
+    // The quota may refill faster than a busy machine asks.
+    let most_asked = usize::try_from(2 * LIMIT).unwrap();
+    for turn in 0..most_asked {
         let before = wall_nanos();
         match instances.ask(turn, 1).await {
             Ok(decision) if decision.allowed => stamps.push(Stamp { before, after: wall_nanos() }),

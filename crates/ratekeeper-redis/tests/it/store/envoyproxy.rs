@@ -1,5 +1,7 @@
 //! The counters of envoyproxy/ratelimit: their names at given times, and what is counted in them.
 
+use std::time::Instant;
+
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Judgment, Request, Store, Whole};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Key, Nanos, Plan, Rules, Timestamp};
@@ -9,6 +11,7 @@ use redis::Commands;
 use crate::store::patient;
 use test_support::charging::{charge, charge_overlapping_keys_under};
 use test_support::redis::server::Server;
+use test_support::wait::PATIENCE;
 
 fn store(server: &Server, clock: &FakeClock) -> EnvoyproxyStore {
     EnvoyproxyStore::new(patient(&server.url()).build().unwrap()).clock(clock.clone())
@@ -54,15 +57,28 @@ async fn names_are_those_of_the_other_service() {
         let clock = FakeClock::at(Timestamp::from_secs(now));
         let store = store(&server, &clock).prefix(prefix);
         let plan = Plan::parse("rls", limit).unwrap();
-        let judgment =
-            store.charge(&[charge(key, &plan, 3, ChargeAction::Count)], Whole::Open).await.unwrap();
         let until = length - now.cast_unsigned() % length;
-        assert_eq!(told(&judgment), [(true, 7, until)], "{expected}");
-        assert_eq!(keys(&mut connection), [expected]);
-        assert_eq!(connection.get::<_, String>(expected).unwrap(), "3");
-        let left: u64 = connection.ttl(expected).unwrap();
-        assert!((length - 1..=length).contains(&left), "{expected}: kept for {left} s");
-        redis::cmd("FLUSHALL").exec(&mut connection).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let (names, count, left) = loop {
+            redis::cmd("FLUSHALL").exec(&mut connection).unwrap();
+            let charges = [charge(key, &plan, 3, ChargeAction::Count)];
+            let judgment = store.charge(&charges, Whole::Open).await.unwrap();
+            assert_eq!(told(&judgment), [(true, 7, until)], "{expected}");
+            let names = keys(&mut connection);
+            let count: Option<String> = connection.get(expected).unwrap();
+            let left: i64 = connection.ttl(expected).unwrap();
+            // On a busy machine, a key of one second may expire before it is read: then once more.
+            if left > 0 || length > 1 {
+                break (names, count, left);
+            }
+            assert!(Instant::now() < deadline, "{expected}: {names:?}, {count:?}, kept for {left} s");
+        };
+        assert_eq!(names, [expected]);
+        assert_eq!(count.as_deref(), Some("3"), "{expected}");
+        // The test may take some of it.
+        let least = length.saturating_sub(600).max(1);
+        let is_kept = u64::try_from(left).is_ok_and(|left| (least..=length).contains(&left));
+        assert!(is_kept, "{expected}: kept for {left} s");
     }
 }
 
@@ -229,9 +245,11 @@ async fn all_else_is_judged_with_the_counters() {
     let server = Server::redis();
     let mut connection = server.connection();
     let store = store(&server, &FakeClock::at(Timestamp::from_secs(1_234)));
-    let (window, smooth) = (Plan::parse("rls", "2/m fixed grid").unwrap(), Plan::parse("g", "9/h").unwrap());
-    let shadow = Plan::with_shadow("s", Vec::<&str>::new(), ["1/m fixed grid"]).unwrap();
-    let odd = Plan::parse("odd", "1 per 1500ms fixed grid").unwrap();
+    // Long periods: nothing refills, and no key expires while the test runs.
+    let window = Plan::parse("rls", "2/day fixed grid").unwrap();
+    let smooth = Plan::parse("g", "9/day").unwrap();
+    let shadow = Plan::with_shadow("s", Vec::<&str>::new(), ["1/day fixed grid"]).unwrap();
+    let odd = Plan::parse("odd", "1 per 8640500ms fixed grid").unwrap();
     let pair = |force: [ChargeForce; 2]| {
         let counted = charge("d_k_v_", &window, 1, ChargeAction::Count);
         let ignored = charge("d|k=v", &smooth, 1, ChargeAction::Ignore);

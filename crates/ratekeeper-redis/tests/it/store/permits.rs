@@ -57,7 +57,7 @@ async fn a_renewed_lease_lives_on_and_one_that_ended_is_known_to_have() {
     let mut permit = permits.try_acquire().await.unwrap().unwrap();
     let key = "rate_limiter:{tenant:7}:!exports";
     let before: f64 = connection.zscore(key, permit.id()).unwrap();
-    assert!(connection.pttl::<_, i64>(key).unwrap() > 3_590_000);
+    assert!(connection.pttl::<_, i64>(key).unwrap() > 3_000_000);
     eventually("the server's clock goes on", async || {
         let (seconds, micros): (f64, f64) = redis::cmd("TIME").query(&mut connection).unwrap();
         seconds * 1e6 + micros + 3_600e6 > before

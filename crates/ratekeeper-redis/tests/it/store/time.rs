@@ -1,7 +1,6 @@
 //! By the server's clock: what callers see, and what they agree on.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Keeper, Key, Plan, Quota, Registry, Rules};
@@ -65,26 +64,24 @@ async fn state_expires_when_it_is_worthless() {
     let mut connection = server.connection();
     for encoding in [Encoding::Ascii, Encoding::Binary] {
         let store = patient(&server.url()).encoding(encoding).connect().await.unwrap();
+        // Worth something for minutes at least, which the test does not take.
         let quotas = [
-            "1/m",
-            "10/s bucket",
-            "3/s leaky",
-            "2/m fixed",
-            "2/day fixed calendar",
-            "2/m sliding",
-            "2/m log",
+            "1/h",
+            "10/h bucket",
+            "3/h leaky",
+            "2/h fixed",
+            "2/year fixed calendar",
+            "2/h sliding",
+            "2/h log",
         ];
         for text in quotas {
             let quota: Quota = text.parse().unwrap();
             let request = Request::new(Key::new(text).unwrap(), Rules::Quota(&quota), Cost::ONE);
-            let asked = Instant::now();
             let decision = store.acquire(request).await.unwrap();
             let left: i64 = connection.pttl(store.keys(&request).unwrap().remove(0)).unwrap();
             // The server's clock has gone on since.
             let whole = i64::try_from(decision.reset_after.ceil_millis()).unwrap();
-            // So long after it, there may be nothing left.
-            let is_gone = left == -2 && asked.elapsed() >= decision.reset_after.as_duration();
-            assert!(is_gone || (1..=whole + 1).contains(&left), "{encoding:?} {text}: {left} ms of {whole}");
+            assert!((1..=whole + 1).contains(&left), "{encoding:?} {text}: {left} ms of {whole}");
         }
         let quota: Quota = "1000/s".parse().unwrap();
         let request = Request::new(Key::new("brief").unwrap(), Rules::Quota(&quota), Cost::ONE);

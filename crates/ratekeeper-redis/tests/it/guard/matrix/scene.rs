@@ -157,10 +157,13 @@ const PASSWORD: &str = "sesame";
 /// Closes the connections on which scripts are run, and only those: sentinels and replicas stay.
 fn cut_off(server: &Server) {
     let mut connection = server.connection_with(PASSWORD);
-    let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap();
-    let of_stores = list.lines().filter(|line| line.contains(" cmd=eval"));
-    let ids: Vec<&str> = of_stores.filter_map(|line| line.strip_prefix("id=")?.split(' ').next()).collect();
-    wait::until("there are such connections", || !ids.is_empty());
+    let ids = wait::until_some("there are such connections", || {
+        let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap();
+        let of_stores = list.lines().filter(|line| line.contains(" cmd=eval"));
+        let ids = of_stores.filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
+        let ids: Vec<String> = ids.map(str::to_owned).collect();
+        (!ids.is_empty()).then_some(ids)
+    });
     for id in ids {
         let _ = redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id).exec(&mut connection);
     }
