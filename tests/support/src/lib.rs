@@ -3,11 +3,13 @@
 //! ```text
 //! server, binary    the program `ratekeeper`, and a client that sends exactly the bytes it is given
 //! redis, postgres   real servers, which tests freeze, kill and restart
+//! envoy             a real Envoy in front of the server
 //! port, folder      ports and folders of a test's own
 //! proxy             a TCP proxy that delays, throttles, holds back and cuts
 //! wait              waiting for an event, with a deadline that only a hang exceeds
 //! bound, crowd      threads that ask as fast as they can, and how much they may be admitted at most
 //! fake_store        a store that is slow, fails, hangs or answers late, as a test tells it to
+//!                   (the fake clock is `ratekeeper::testkit::FakeClock`)
 //! charging, holding charges and holds, as several stores are asked for them
 //! random            numbers to draw from
 //! proto             the gRPC messages, for clients
@@ -28,6 +30,7 @@ pub mod certificates;
 pub mod charging;
 pub mod commands;
 pub mod crowd;
+pub mod envoy;
 pub mod fake_store;
 pub mod folder;
 pub mod holding;

@@ -1,8 +1,7 @@
 //! What a client of Envoy is told.
 
-use crate::envoy::browser::Seen;
-use crate::envoy::proxy::{self, ERRORS, Envoy, PATIENT};
 use crate::envoy::rules::{self, RULES};
+use test_support::envoy::{self, ERRORS, Envoy, PATIENT, Response};
 use test_support::folder::Folder;
 use test_support::server::Server;
 
@@ -16,7 +15,7 @@ fn until_its_end(window: u64) -> std::ops::RangeInclusive<u64> {
     left.saturating_sub(1)..=left + 60
 }
 
-fn is_refused(seen: &Seen) {
+fn is_refused(seen: &Response) {
     assert_eq!(seen.status, 429, "{seen:?}");
     assert_eq!(seen.header("x-envoy-ratelimited"), Some("true"), "{seen:?}");
     assert_eq!(seen.number("x-ratelimit-remaining"), 0, "{seen:?}");
@@ -25,7 +24,7 @@ fn is_refused(seen: &Seen) {
 
 #[test]
 fn statuses_and_headers_within_and_over() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);
@@ -58,7 +57,7 @@ fn statuses_and_headers_within_and_over() {
 
 #[test]
 fn what_finds_no_rule_passes_without_headers() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);
@@ -73,7 +72,7 @@ fn what_finds_no_rule_passes_without_headers() {
 
 #[test]
 fn a_limit_that_envoy_brings() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);
@@ -102,7 +101,7 @@ fn a_limit_that_envoy_brings() {
 /// Standard headers and a body that says why, where the operator wants them: Envoy hands both on.
 #[test]
 fn ietf_headers_and_a_problem_pass_through() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let folder = Folder::new("envoy-ietf");

@@ -1,7 +1,7 @@
 //! What is charged when: before, afterwards, given back, or not at all.
 
-use crate::envoy::proxy::{self, ERRORS, Envoy, PATIENT};
 use crate::envoy::rules;
+use test_support::envoy::{self, ERRORS, Envoy, PATIENT};
 use test_support::wait::until;
 
 /// Waits until a look tells that so much is left: what is charged when a stream ends is answered to nobody.
@@ -16,7 +16,7 @@ fn await_left(envoy: &Envoy, path: &str, user: (&str, &str), left: u64) {
 /// What a request costs is known when it is over: look before, charge afterwards.
 #[test]
 fn tokens_are_charged_when_the_stream_is_over() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);
@@ -39,7 +39,7 @@ fn tokens_are_charged_when_the_stream_is_over() {
 
 #[test]
 fn negative_hits_are_given_back_when_the_stream_is_over() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);
@@ -57,7 +57,7 @@ fn negative_hits_are_given_back_when_the_stream_is_over() {
 /// By GCRA, a refused request charges none of its descriptors, and the wait that it is told is exact.
 #[test]
 fn a_refused_request_burns_no_other_quota() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);

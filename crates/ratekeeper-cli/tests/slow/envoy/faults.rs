@@ -1,7 +1,7 @@
 //! What Envoy's clients see when something behind it does not answer, or is asked too much.
 
-use crate::envoy::proxy::{self, ERRORS, Envoy, PATIENT};
 use crate::envoy::rules;
+use test_support::envoy::{self, ERRORS, Envoy, PATIENT};
 use test_support::redis::server::Server as Redis;
 use test_support::wait::until;
 use test_support::wait::until_stopped;
@@ -11,7 +11,7 @@ const TIMEOUT: &str = "5s";
 
 #[test]
 fn a_server_that_hangs_is_an_error_after_the_timeout_and_serves_again_afterwards() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);
@@ -33,7 +33,7 @@ fn a_server_that_hangs_is_an_error_after_the_timeout_and_serves_again_afterwards
 /// A rule may say what holds while the store is away. Our word must come before Envoy gives up.
 #[test]
 fn a_store_that_hangs_is_answered_for_in_time() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let redis = Redis::redis();
@@ -55,7 +55,7 @@ fn a_store_that_hangs_is_answered_for_in_time() {
 /// An error would let the request pass: a long value must be limited like any other.
 #[test]
 fn a_header_of_fifty_kilobytes_is_limited() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);
@@ -77,12 +77,12 @@ fn a_header_of_fifty_kilobytes_is_limited() {
 /// Nor must bytes that are no UTF-8 be an error: any client can send them.
 #[test]
 fn a_header_that_is_no_text_is_limited() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, _folder) = rules::server(&[]);
     let envoy = Envoy::start(&rules::asked(&server), PATIENT).unwrap();
-    let get = |value: &[u8]| envoy.browse().get_with_bytes("/", &[("x-user", value)]).status;
+    let get = |value: &[u8]| envoy.connect().get_with_bytes("/", &[("x-user", value)]).status;
     // Whatever the byte is: those that differ in it alone share a counter.
     assert_eq!([get(b"bob\xff"), get(b"bob\xfe"), get(b"bob\xff")], [200, 200, 429]);
     assert_eq!(get(b"bob"), 200, "nobody else's");

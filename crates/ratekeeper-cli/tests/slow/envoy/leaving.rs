@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::envoy::proxy::{self, ERRORS, Envoy, PATIENT};
 use crate::envoy::rules::{self, RULES};
+use test_support::envoy::{self, ERRORS, Envoy, PATIENT};
 use test_support::port::free_port;
 use test_support::wait::until;
 
@@ -31,7 +31,7 @@ impl Load {
                 scope.spawn(move || {
                     // A client that fails ends the load, so that the test does not go on without it.
                     let _over = OverAtTheEnd(load);
-                    let mut browser = envoy.browse();
+                    let mut browser = envoy.connect();
                     let user = format!("client-{client}");
                     while !load.is_over.load(Ordering::Relaxed) {
                         let seen = browser.get("/fragile", &[("x-user", &user)]);
@@ -68,7 +68,7 @@ impl Drop for OverAtTheEnd<'_> {
 
 #[test]
 fn a_reload_fails_no_request() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let (server, folder) = rules::server(&[]);
@@ -102,7 +102,7 @@ const DRAIN: &str = "10s";
 /// Two servers, of which one after the other leaves and comes back, as in a rolling update.
 #[test]
 fn a_server_that_leaves_fails_no_request() {
-    if proxy::binary().is_none() {
+    if envoy::binary().is_none() {
         return;
     }
     let addresses = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));

@@ -14,6 +14,9 @@ use test_support::postgres::Server;
 use test_support::proxy::{self, Proxy};
 use test_support::wait::{PATIENCE, until_async};
 
+/// How many sessions sleep, as [`Server::slow_down`] makes them.
+const SLEEPING: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+
 fn request<'a>(key: &'a str, quota: &'a Quota) -> Request<'a> {
     Request::new(Key::new(key).unwrap(), Rules::Quota(quota), Cost::ONE)
 }
@@ -178,11 +181,11 @@ async fn calls_that_wait_for_the_next_statement_are_answered_by_their_own_deadli
         let store = store.clone();
         tokio::spawn(async move { store.acquire(request("hot", &quota)).await.map(drop) })
     };
-    let sent = store.counts().statements;
     let mut asking = vec![ask()];
-    until_async("the first is under way", || store.counts().statements == sent + 1).await;
+    until_async("the first is under way", || server.sql(SLEEPING) == ["1"]).await;
+    let sent = store.counts().statements;
     asking.extend((0..2_000).map(|_| ask()));
-    until_async("as many as can follow it", || store.counts().statements == sent + 2).await;
+    until_async("as many as can follow it", || store.counts().statements > sent).await;
     server.freeze();
     let mut left_over = 0;
     for asked in asking {

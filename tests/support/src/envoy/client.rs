@@ -1,39 +1,39 @@
-//! A client of Envoy: one connection, one request after the other.
+//! An HTTP/1.1 client for Envoy: one connection, one request at a time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use test_support::wait::PATIENCE;
+use crate::wait::PATIENCE;
 
 /// A connection to Envoy.
-pub(crate) struct Browser(BufReader<TcpStream>);
+pub struct Client(BufReader<TcpStream>);
 
-/// What Envoy answered.
+/// A response of Envoy.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) status: u16,
+pub struct Response {
+    pub status: u16,
     headers: Vec<(String, String)>,
-    pub(crate) body: String,
+    pub body: String,
 }
 
-impl Browser {
-    pub(crate) fn connect(address: SocketAddr) -> Self {
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Browser(BufReader::new(stream))
+        Client(BufReader::new(stream))
     }
 
-    /// Asks for a path with these header fields.
-    pub(crate) fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> Seen {
+    /// Sends a GET request with these header fields.
+    pub fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> Response {
         let bytes: Vec<(&str, &[u8])> =
             headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
         self.get_with_bytes(path, &bytes)
     }
 
-    /// Asks for a path with header fields of any bytes.
-    pub(crate) fn get_with_bytes(&mut self, path: &str, headers: &[(&str, &[u8])]) -> Seen {
+    /// Sends a GET request with header fields of any bytes.
+    pub fn get_with_bytes(&mut self, path: &str, headers: &[(&str, &[u8])]) -> Response {
         let mut request = format!("GET {path} HTTP/1.1\r\nhost: edge\r\n").into_bytes();
         for (name, value) in headers {
             request.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
@@ -43,10 +43,10 @@ impl Browser {
         self.read()
     }
 
-    fn read(&mut self) -> Seen {
+    fn read(&mut self) -> Response {
         let status = self.line();
         let status = status.split(' ').nth(1).unwrap_or_else(|| panic!("no status: {status:?}"));
-        let mut seen = Seen { status: status.parse().unwrap(), headers: Vec::new(), body: String::new() };
+        let mut seen = Response { status: status.parse().unwrap(), headers: Vec::new(), body: String::new() };
         loop {
             let line = self.line();
             let Some((name, value)) = line.split_once(": ") else {
@@ -63,7 +63,7 @@ impl Browser {
         seen
     }
 
-    /// The chunks of a body, up to the empty one that ends it.
+    /// Reads a chunked body.
     fn chunks(&mut self) -> String {
         let mut body = String::new();
         loop {
@@ -91,19 +91,19 @@ impl Browser {
     }
 }
 
-impl Seen {
-    /// The value of a header field, by its name as Envoy writes it.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+impl Response {
+    /// Returns the value of a header field. Envoy writes names in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// How many header fields have this name.
-    pub(crate) fn count(&self, name: &str) -> usize {
+    /// Returns how many header fields have this name.
+    pub fn count(&self, name: &str) -> usize {
         self.headers.iter().filter(|(found, _)| found == name).count()
     }
 
-    /// The number in a header field.
-    pub(crate) fn number(&self, name: &str) -> u64 {
+    /// Returns the value of a header field that is a number.
+    pub fn number(&self, name: &str) -> u64 {
         let value = self.header(name).unwrap_or_else(|| panic!("no {name}: {self:?}"));
         value.parse().unwrap_or_else(|_| panic!("{name}: {value}"))
     }

@@ -1,4 +1,6 @@
-//! An Envoy of one's own: on free ports, in a folder of its own, gone when dropped.
+//! Starts an Envoy on free ports, with its files in a temporary folder, and stops it when dropped.
+
+mod client;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,40 +9,38 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::envoy::browser::Browser;
-use test_support::folder::Folder;
-use test_support::wait::{until, until_some};
+pub use self::client::{Client, Response};
+use crate::folder::Folder;
+use crate::wait::{until, until_some};
 
 const BOOTSTRAP: &str = include_str!("bootstrap.yaml");
 
-/// Long enough that only a server that does not answer is too late, on a machine that is busy with something else.
-pub(crate) const PATIENT: &str = "20s";
+/// A timeout that only a server that hangs exceeds.
+pub const PATIENT: &str = "20s";
 
-/// Counts the calls to the rate limit service that failed.
-pub(crate) const ERRORS: &str = "cluster.upstream.ratelimit.error";
+/// The statistic that counts failed calls to the rate limit service.
+pub const ERRORS: &str = "cluster.upstream.ratelimit.error";
 
 /// A running Envoy.
-pub(crate) struct Envoy {
+pub struct Envoy {
     child: Child,
     admin: SocketAddr,
     http: SocketAddr,
     _folder: Folder,
 }
 
-/// The Envoy to test with; without one, a line that says so.
-pub(crate) fn binary() -> Option<PathBuf> {
+/// Returns the path of Envoy. Without one, prints why the test is skipped.
+pub fn binary() -> Option<PathBuf> {
     let found = std::env::var_os("RATEKEEPER_ENVOY").map(PathBuf::from);
     if found.is_none() {
-        eprintln!(
-            "not run: RATEKEEPER_ENVOY is not set; `cargo xtask test` fetches an Envoy, or says why it cannot"
-        );
+        eprintln!("skipped: RATEKEEPER_ENVOY is not set; `cargo xtask slow` installs an Envoy and sets it");
     }
     found
 }
 
 impl Envoy {
-    /// Starts one that asks these servers, each for so long at most, and waits until it knows that they are well.
-    pub(crate) fn start(servers: &[SocketAddr], timeout: &str) -> Option<Self> {
+    /// Starts an Envoy that calls these rate limit services with this timeout, and waits until all of them are healthy.
+    pub fn start(servers: &[SocketAddr], timeout: &str) -> Option<Self> {
         let binary = binary()?;
         let folder = Folder::new("envoy");
         let boot = folder.write("boot.yaml", boot(servers, timeout));
@@ -59,32 +59,32 @@ impl Envoy {
             assert!(child.try_wait().unwrap().is_none(), "Envoy has ended");
             std::fs::read_to_string(&told).ok()?.trim().parse().ok()
         });
-        until("Envoy is ready", || Browser::connect(admin).get("/ready", &[]).status == 200);
+        until("Envoy is ready", || Client::connect(admin).get("/ready", &[]).status == 200);
         let http = listener(admin);
         let envoy = Envoy { child, admin, http, _folder: folder };
         envoy.await_stat("cluster.ratelimit.membership_healthy", servers.len() as u64);
         Some(envoy)
     }
 
-    /// A new connection to it.
-    pub(crate) fn browse(&self) -> Browser {
-        Browser::connect(self.http)
+    /// Opens a connection.
+    pub fn connect(&self) -> Client {
+        Client::connect(self.http)
     }
 
-    /// One request on a connection of its own.
-    pub(crate) fn get(&self, path: &str, headers: &[(&str, &str)]) -> crate::envoy::browser::Seen {
-        self.browse().get(path, headers)
+    /// Sends one request on a new connection.
+    pub fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response {
+        self.connect().get(path, headers)
     }
 
-    /// One of its statistics; 0 until it has something to say.
-    pub(crate) fn stat(&self, name: &str) -> u64 {
-        let stats = Browser::connect(self.admin).get(&format!("/stats?filter=^{name}$"), &[]).body;
+    /// Returns a statistic, 0 if Envoy has no value yet.
+    pub fn stat(&self, name: &str) -> u64 {
+        let stats = Client::connect(self.admin).get(&format!("/stats?filter=^{name}$"), &[]).body;
         let value = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         value.map_or(0, |value| value.parse().unwrap())
     }
 
-    /// Waits until one of its statistics is this.
-    pub(crate) fn await_stat(&self, name: &str, value: u64) {
+    /// Waits until a statistic has this value.
+    pub fn await_stat(&self, name: &str, value: u64) {
         until(&format!("{name} is {value}"), || self.stat(name) == value);
     }
 }
@@ -96,7 +96,7 @@ impl Drop for Envoy {
     }
 }
 
-/// The bootstrap for these servers.
+/// Returns the bootstrap configuration for these servers.
 fn boot(servers: &[SocketAddr], timeout: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -116,9 +116,9 @@ fn boot(servers: &[SocketAddr], timeout: &str) -> String {
         .replace("ENDPOINTS", &endpoints.join(", "))
 }
 
-/// Where Envoy's clients connect to.
+/// Returns the address of the HTTP listener.
 fn listener(admin: SocketAddr) -> SocketAddr {
-    let told = Browser::connect(admin).get("/listeners?format=json", &[]).body;
+    let told = Client::connect(admin).get("/listeners?format=json", &[]).body;
     let told: Value = serde_json::from_str(&told).unwrap();
     let listeners = told["listener_statuses"].as_array().unwrap();
     let http = listeners.iter().find(|listener| listener["name"] == "http").unwrap();
