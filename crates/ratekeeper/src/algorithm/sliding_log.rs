@@ -430,6 +430,17 @@ mod tests {
     }
 
     #[test]
+    fn a_debit_does_not_count_entries_that_left_the_window() {
+        let log: SlidingLogState =
+            [1, 2, 6].map(|second| (Timestamp::from_secs(second), 1)).into_iter().collect();
+        let quota: Quota = "3 per 10s log bound 3".parse().unwrap();
+        let mut view = SlidingLogView::at(&quota, Some(&log), Timestamp::from_secs(15), Tenancy::Own);
+        view.debit(Cost::ONE);
+        let left: Vec<_> = view.state().unwrap().entries().collect();
+        assert_eq!(left, [6, 15].map(|second| (Timestamp::from_secs(second), 1)));
+    }
+
+    #[test]
     fn running_totals_may_wrap() {
         let mut log = SlidingLogState { base: u64::MAX - 1, entries: VecDeque::new() };
         log.push(Timestamp::from_secs(1), 2);
