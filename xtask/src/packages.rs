@@ -19,7 +19,7 @@ const NEEDED: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "READM
 /// Folders of a crate that its package may do without.
 const OPTIONAL: [&str; 2] = ["benches", "tests"];
 /// What names a file that is compiled in.
-const READERS: [&str; 3] = ["include_str!(\"", "include_bytes!(\"", "#[path = \""];
+const READERS: [&str; 2] = ["include_str!(\"", "include_bytes!(\""];
 
 /// Makes all packages, checks what is in them, and tries the Debian package with the program that the tests have built.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -111,9 +111,7 @@ fn check(
                 wrong.push(format!("{} reads {named}, which is outside of the crate", source.display()));
                 continue;
             };
-            // A `#[path]` of a module in a file is read from a folder named after that file.
-            let beside = source.with_extension("").join(named);
-            if !listed.contains(&path) && !resolve(&beside).is_some_and(|path| listed.contains(&path)) {
+            if !listed.contains(&path) {
                 wrong.push(format!("{} reads {named}, which is not in the package", source.display()));
             }
         }
@@ -178,7 +176,6 @@ mod tests {
             ["src/a/b.rs reads c.bin, which is not in the package"]
         );
         assert!(wrong(&["src/a/b.rs", "src/a/c.bin"], &sources, absent).is_empty());
-        assert!(wrong(&["src/a/b.rs", "src/a/b/c.rs"], &sources, "#[path = \"c.rs\"]\nmod d;").is_empty());
         assert!(wrong(&sources, &sources, "// include_str!(\"gone\")").is_empty());
     }
 }

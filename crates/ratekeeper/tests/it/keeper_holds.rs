@@ -337,6 +337,18 @@ async fn what_is_held_locally_is_ended_by_its_id_while_the_store_is_down() {
     assert!(keeper.cancel("k", unknown).await.unwrap_err().is_transient(), "it may be one of the store's");
 }
 
+/// The store does not know such a hold, and has no failure to report.
+#[tokio::test(start_paused = true)]
+async fn a_local_hold_ends_by_its_id_after_the_store_has_recovered() {
+    let store = late();
+    let plans = Registry::new([plan("1 concurrent").on_store_error(FailureMode::Local)]);
+    let keeper = Keeper::new(store.clone(), plans);
+    store.fail(StoreErrorKind::Unreachable);
+    let id = keeper.hold("k", "llm", 1).await.unwrap().leave().unwrap();
+    store.recover();
+    assert_eq!(keeper.settle("k", id, 1).await.unwrap().state, HoldState::Settled);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_each_rule_says_is_told_to_those_who_wait_too() {
     for keeper in keepers("10/s; 100/m") {
