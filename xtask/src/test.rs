@@ -19,6 +19,9 @@ use crate::workspace::{Member, Workspace};
 /// What `cargo xtask test` builds: no examples, no benches, and not the test target `slow`.
 pub(crate) const TARGETS: [&str; 3] = ["--lib", "--bins", "--tests"];
 
+/// Workspaces of their own, of which nothing here is built. `cargo xtask slow` and `fuzz` try them.
+const APART: [&str; 4] = ["codegen", "compare", "fuzz", "tests/mutants"];
+
 /// How often `flaky` runs the tests unless it is told.
 const RUNS: usize = 10;
 
@@ -187,7 +190,8 @@ fn affected(workspace: &Workspace, files: &[String]) -> Affected {
             Some(member) => {
                 changed.extend(member.manifest.parent());
             }
-            None if file.ends_with(".md") => {}
+            None if file.ends_with(".md")
+                || APART.iter().any(|folder| Path::new(file).starts_with(folder)) => {}
             // The workspace's manifest, the lock file, proto/ and the like.
             None => return Affected::Everything,
         }
@@ -264,6 +268,8 @@ mod tests {
     fn a_change_outside_of_the_packages_affects_all_unless_it_is_prose() {
         assert_eq!(affected_by("Cargo.lock"), Affected::Everything);
         assert_eq!(affected_by("docs/semantics.md"), Affected::Nothing);
+        assert_eq!(affected_by("tests/mutants/score.txt"), Affected::Nothing);
+        assert_eq!(affected_by("tests/mutants.txt"), Affected::Everything);
         assert_eq!(affected(&workspace(), &[]), Affected::Nothing);
     }
 
