@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::browser::base64::decoded;
 use test_support::folder::Folder;
-use test_support::wait::PATIENCE;
+use test_support::wait::{PATIENCE, until};
 
 /// One browser at a time: on a small machine several would be slow together, and what is tested is how fast one is.
 static TURN: Mutex<()> = Mutex::new(());
@@ -195,8 +195,20 @@ impl Chromium {
 
     /// Presses what a selector finds, as a mouse would: it must be there, and be seen.
     pub(crate) fn click(&mut self, selector: &str) {
-        let element = self.find(selector);
-        self.command(&format!("element/{element}/click"), &json!({}));
+        until(&format!("{selector} is clicked"), || self.try_click(selector));
+    }
+
+    /// Returns false if the page has no such element, or replaces it before it is clicked.
+    pub(crate) fn try_click(&mut self, selector: &str) -> bool {
+        let session = format!("/session/{}", self.session);
+        let query = json!({"using": "css selector", "value": selector});
+        let (_, found) = self.try_call("POST", &format!("{session}/element"), Some(&query)).unwrap();
+        let Some(element) = found["value"][ELEMENT].as_str() else { return false };
+        let path = format!("{session}/element/{element}/click");
+        let (status, answer) = self.try_call("POST", &path, Some(&json!({}))).unwrap();
+        let is_stale = answer["value"]["error"] == "stale element reference";
+        assert!(status == 200 || is_stale, "{path}: {answer}");
+        status == 200
     }
 
     /// Types into a field, in place of what is in it.

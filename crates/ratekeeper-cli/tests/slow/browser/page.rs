@@ -71,8 +71,10 @@ impl Page {
             json!(format!("{within} button")),
             json!(text),
         );
-        until(&format!("there is a button {text:?}"), || self.browser.run(&mark) == true);
-        self.browser.click("[data-pressed]");
+        // The page renders its lists again every second: the button that was marked may be gone, and a new one there.
+        until(&format!("the button {text:?} is pressed"), || {
+            self.browser.run(&mark) == true && self.browser.try_click("[data-pressed]")
+        });
     }
 
     /// Nothing runs over the right edge.
