@@ -1,5 +1,6 @@
 //! `cargo xtask slow`: what takes minutes: all cases, soak, Envoy, a browser, the documentation's commands, examples, packages.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,6 +21,11 @@ const THOROUGH: &str = "RATEKEEPER_THOROUGH";
 /// code is stale.
 const APART: [(&str, &str); 3] =
     [("codegen", "test"), ("compare", "check --benches"), ("tests/mutants", "test")];
+
+/// Returns true for a file of a workspace of its own. `cargo xtask fuzz` tries the one in `fuzz`.
+pub(crate) fn is_apart(file: &Path) -> bool {
+    APART.iter().map(|(folder, _)| *folder).chain(["fuzz"]).any(|folder| file.starts_with(folder))
+}
 
 /// An example shows one thing; one that runs longer hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);

@@ -13,14 +13,12 @@ use crate::programs::{self, Program};
 use crate::run::{self, UsageError, say, succeed};
 use crate::setup::{self, Environment, Need};
 use crate::side_by_side;
+use crate::slow;
 use crate::steps::Steps;
 use crate::workspace::{Member, Workspace};
 
 /// What `cargo xtask test` builds: no examples, no benches, and not the test target `slow`.
 pub(crate) const TARGETS: [&str; 3] = ["--lib", "--bins", "--tests"];
-
-/// Workspaces of their own, of which nothing here is built. `cargo xtask slow` and `fuzz` try them.
-const APART: [&str; 4] = ["codegen", "compare", "fuzz", "tests/mutants"];
 
 /// How often `flaky` runs the tests unless it is told.
 const RUNS: usize = 10;
@@ -190,8 +188,7 @@ fn affected(workspace: &Workspace, files: &[String]) -> Affected {
             Some(member) => {
                 changed.extend(member.manifest.parent());
             }
-            None if file.ends_with(".md")
-                || APART.iter().any(|folder| Path::new(file).starts_with(folder)) => {}
+            None if file.ends_with(".md") || slow::is_apart(Path::new(file)) => {}
             // The workspace's manifest, the lock file, proto/ and the like.
             None => return Affected::Everything,
         }
