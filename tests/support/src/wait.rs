@@ -53,6 +53,22 @@ pub async fn until_async(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
+/// Asks again and again until the answer is no error, and returns it.
+///
+/// # Panics
+///
+/// If every answer is an error.
+pub async fn until_ok<T, E>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Ok(answer) = ask().await {
+            return answer;
+        }
+        assert!(began.elapsed() < PATIENCE, "never: {what}");
+        tokio::time::sleep(pause(began)).await;
+    }
+}
+
 /// Waits until every thread of a process that was sent `STOP` has heard of it, or has ended: until then some go on. Where there is
 /// no `/proc`, nobody can tell.
 pub fn until_stopped(pid: u32) {

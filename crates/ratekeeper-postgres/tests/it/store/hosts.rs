@@ -12,7 +12,7 @@ use ratekeeper_postgres::PostgresStore;
 
 use test_support::postgres::Server;
 use test_support::proxy::{self, Proxy};
-use test_support::wait::{PATIENCE, until_async};
+use test_support::wait::{PATIENCE, until_async, until_ok};
 
 /// How many sessions sleep, as [`Server::slow_down`] makes them.
 const SLEEPING: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
@@ -95,12 +95,8 @@ async fn a_server_that_hangs_is_not_connected_to_again_and_again() {
     let builder = PostgresStore::builder(&url).connections(NonZeroUsize::MIN).sweep_every(Duration::ZERO);
     let builder = builder.timeout(Duration::from_secs(1)).connect_timeout(Duration::from_secs(60));
     let (store, quota) = (builder.build().unwrap(), "5/day".parse::<Quota>().unwrap());
-    let is_served = async || {
-        let started = Instant::now();
-        while store.acquire(request("k", &quota)).await.is_err() {
-            assert!(started.elapsed() < PATIENCE);
-        }
-    };
+    let is_served =
+        async || until_ok("it is served", async || store.acquire(request("k", &quota)).await).await;
     is_served().await;
     // Like a disk that does not answer, of which no timeout of the server's own knows. A statement that was prepared begins with
     // what it is bound to: keys and records, if it decides.

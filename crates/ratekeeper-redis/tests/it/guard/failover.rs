@@ -197,8 +197,5 @@ async fn a_name_that_leads_to_another_server_is_followed() {
     let request = Request::new(Key::new("caller").unwrap(), Rules::Quota(&quota), Cost::ONE);
     assert_eq!(store.acquire(request).await.unwrap_err().reason(), "read_only");
     lead_to(&master);
-    let deadline = Instant::now() + wait::PATIENCE;
-    while store.acquire(request).await.is_err() {
-        assert!(Instant::now() < deadline, "still at the replica");
-    }
+    wait::until_ok("the store asks the master", async || store.acquire(request).await).await;
 }

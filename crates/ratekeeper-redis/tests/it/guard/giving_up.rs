@@ -14,7 +14,7 @@ use ratekeeper_redis::RedisStore;
 use crate::guard::load::only_breaker;
 use test_support::proxy::{Cut, Proxy};
 use test_support::redis::server::Server;
-use test_support::wait::PATIENCE;
+use test_support::wait::{PATIENCE, until_ok};
 
 fn quota() -> Quota {
     "1000000/day".parse().unwrap()
@@ -29,14 +29,6 @@ pub(crate) fn connections(server: &Server) -> u64 {
     let stats: String = redis::cmd("INFO").arg("stats").query(&mut server.connection()).unwrap();
     let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
     count.unwrap().trim().parse().unwrap()
-}
-
-/// Asks until the server answers.
-async fn is_served(store: &RedisStore, quota: &Quota) {
-    let deadline = Instant::now() + PATIENCE;
-    while store.acquire(request(quota)).await.is_err() {
-        assert!(Instant::now() < deadline, "never served");
-    }
 }
 
 /// Asks, and gives up before any answer can be there.
@@ -55,7 +47,7 @@ async fn callers_that_give_up_cost_no_connection() {
         let store = RedisStore::builder(&server.url()).without_denial_cache().connect_timeout(PATIENCE);
         let store = store.command_timeout(Duration::from_millis(200)).build().unwrap();
         let quota = quota();
-        is_served(&store, &quota).await;
+        until_ok("the server answers", async || store.acquire(request(&quota)).await).await;
         let before = connections(&server);
         // A pace, so that the server answers, to nobody, for longer than a command may take.
         let mut pace = tokio::time::interval(Duration::from_millis(1));
@@ -77,7 +69,7 @@ async fn a_dead_connection_is_noticed_though_all_callers_give_up() {
     let store = RedisStore::builder(&format!("redis://{}", proxy.address())).without_denial_cache();
     let store = store.command_timeout(COMMAND_TIMEOUT).build().unwrap();
     let quota = quota();
-    is_served(&store, &quota).await;
+    until_ok("the server answers", async || store.acquire(request(&quota)).await).await;
     let before = proxy.accepted();
     proxy.cut(Cut::Silence);
     let deadline = Instant::now() + PATIENCE;
